@@ -1,0 +1,160 @@
+"""Encoders that start as a chosen linear map, their decoders, and the paper's pre-training [INIT].
+
+Several restarts are trained side by side: every weight has a leading axis of restarts, and a network maps rows of
+shape (n, d), shared by all restarts, or (restarts, n, d) to (restarts, n, d').
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+
+class ResidualMLP(nn.Module):
+    """psi(x) = x P + g(x), with g a ReLU network; exactly x P before the first step when g's last layer is zero.
+
+    Parameters
+    ----------
+    skip : Tensor of shape (d, d')
+        The fixed linear map P. Zero gives the plain network of the paper.
+    width, depth : int
+        Units of a hidden layer of g, and the number of hidden layers.
+    n_restarts : int
+        Independent copies, their weights drawn apart.
+    generator : torch.Generator
+        Source of the initial weights.
+    zero_last : bool
+        Whether g starts as zero.
+    """
+
+    skip: Tensor
+
+    def __init__(
+        self,
+        skip: Tensor,
+        *,
+        width: int,
+        depth: int,
+        n_restarts: int,
+        generator: torch.Generator,
+        zero_last: bool = True,
+    ) -> None:
+        super().__init__()
+        self.register_buffer("skip", skip)
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        sizes = [skip.shape[0], *[width] * depth, skip.shape[1]]
+        for n_in, n_out in pairwise(sizes):
+            for shape, params in (((n_in, n_out), self.weights), ((1, n_out), self.biases)):
+                noise = torch.rand(n_restarts, *shape, generator=generator, dtype=torch.float64)
+                params.append(nn.Parameter(((2 * noise - 1) / math.sqrt(n_in)).to(skip.dtype)))
+        if zero_last:
+            nn.init.zeros_(self.weights[-1])
+            nn.init.zeros_(self.biases[-1])
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Map rows, (n, d) or (restarts, n, d), to (restarts, n, d')."""
+        H = X.expand(len(self.weights[0]), *X.shape[-2:])
+        for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            H = torch.baddbmm(b, H, W).relu()
+        return torch.baddbmm(self.biases[-1], H, self.weights[-1]) + X @ self.skip
+
+    def restart(self, index: int) -> "ResidualMLP":
+        """Return restart `index` as a network of its own."""
+        chosen = copy.deepcopy(self)
+        for params in (chosen.weights, chosen.biases):
+            for i, param in enumerate(params):
+                params[i] = nn.Parameter(param.detach()[index : index + 1].clone())
+        return chosen
+
+
+class Copies(nn.Module):
+    """A user's own module, copied once per restart; the copies differ by the batches they see."""
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.copies = nn.ModuleList(modules)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Map rows, (n, d) or (restarts, n, d), to (restarts, n, d')."""
+        shared = X.expand(len(self.copies), *X.shape[-2:])
+        return torch.stack([module(rows) for module, rows in zip(self.copies, shared, strict=True)])
+
+    def restart(self, index: int) -> "Copies":
+        """Return restart `index` as a network of its own."""
+        return Copies([self.copies[index]])
+
+
+Encoder = ResidualMLP | Copies
+
+
+def linear_start(X: Tensor, n_components: int) -> Tensor:
+    """Return P, (d, d'), the linear map that an encoder starts from.
+
+    The identity for d' = d; the identity with columns of zeros appended for d' > d, which keeps every distance; the
+    leading principal directions of X for d' < d, which lose the least of the squared distances.
+    """
+    n_features = X.shape[1]
+    if n_components >= n_features:
+        return torch.eye(n_features, n_components, dtype=X.dtype, device=X.device)
+    centered = (X - X.mean(0)).double()
+    _, directions = torch.linalg.eigh(centered.mT @ centered)
+    P = directions.flip(1)[:, :n_components]
+    largest = P.gather(0, P.abs().argmax(0, keepdim=True))  # fixed signs: the same map on every machine
+    signed: Tensor = P * largest.sign()
+    return signed.to(X.dtype)
+
+
+def batches(n: int, batch_size: int, n_steps: int, n_restarts: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yield row indices of shape (restarts, b) for `n_steps` steps; each pass over the rows is a fresh shuffle."""
+    n_batches = max(1, round(n / batch_size))
+    done = 0
+    while done < n_steps:
+        order = torch.rand(n_restarts, n, generator=generator, dtype=torch.float64).argsort(1)
+        for rows in order.chunk(n_batches, 1):
+            yield rows
+            done += 1
+            if done == n_steps:
+                return
+
+
+def pretrain(
+    encoder: nn.Module,
+    decoder: nn.Module,
+    X: Tensor,
+    P: Tensor,
+    *,
+    n_restarts: int,
+    generator: torch.Generator,
+    batch_size: int = 64,
+    lr: float = 3e-3,
+    max_steps: int = 6000,
+    check_every: int = 500,
+    min_gain: float = 0.05,
+) -> float:
+    """Pre-train both halves towards ||XP - Psi||^2 + ||X - f(X)||^2 -> min [INIT]; return the error reached.
+
+    With d' = d the target P is the identity, as in the paper. The learning rate falls to zero along a cosine; training
+    ends early when `check_every` steps lowered the error by less than the share `min_gain`.
+    """
+    params = [*encoder.parameters(), *decoder.parameters()]
+    optimizer = torch.optim.Adam(params, lr=lr)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max_steps)
+    best, total = math.inf, 0.0
+    for step, rows in enumerate(batches(len(X), batch_size, max_steps, n_restarts, generator), start=1):
+        X_batch = X[rows]
+        Psi = encoder(X_batch)
+        error = (X_batch @ P - Psi).square().mean() + (X_batch - decoder(Psi)).square().mean()
+        optimizer.zero_grad()
+        error.backward()
+        optimizer.step()
+        schedule.step()
+        total += float(error.detach())
+        if step % check_every == 0:
+            mean, total = total / check_every, 0.0
+            if mean > (1 - min_gain) * best:
+                break
+            best = min(best, mean)
+    return best

@@ -1,0 +1,176 @@
+"""Algorithm 1 of the paper: theta-steps and U-steps in turn, until K_U stands still.
+
+All arrays carry a leading axis of restarts, which are trained side by side and never mix.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from knet.exceptions import NumericalError
+from knet.kernels import center_rows, clump_gradient, gaussian_kernel, pair_weights
+from knet.networks import Encoder, batches
+from knet.spectral import Laplacian, UStep, subspace_distance
+
+LambdaRule = Callable[[float, float, float], float]  # (lambda, HSIC, reconstruction error) -> next lambda
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one turn of the loop reached, one entry per restart."""
+
+    index: int
+    hsic: list[float]  # tr(U' L U), in [0, columns of U]
+    reconstruction: list[float]  # mean squared error of the autoencoder; 0 without a decoder
+    u_change: list[float]  # distance between the old and the new span of U, in [0, 1]
+    seconds: float
+    U: Tensor  # (restarts, n, columns), orthonormal columns
+
+    def row(self, restart: int) -> dict[str, float]:
+        """Return the scalars of one restart as a plain row of history."""
+        return {
+            "round": self.index,
+            "hsic": self.hsic[restart],
+            "reconstruction": self.reconstruction[restart],
+            "u_change": self.u_change[restart],
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True)
+class ThetaStep:
+    """Steps of Adam on mini-batches of [OBJ], holding U fixed, and D too unless `through_degrees`."""
+
+    sigma: float
+    n_steps: int
+    batch_size: int
+    lr: float
+    through_degrees: bool = False
+
+    def __call__(
+        self,
+        X: Tensor,
+        encoder: nn.Module,
+        decoder: nn.Module | None,
+        U: Tensor,
+        d: Tensor,
+        lam: float,
+        generator: torch.Generator,
+    ) -> None:
+        """Improve the weights of `encoder` (and `decoder`) in place."""
+        params = [*encoder.parameters(), *(decoder.parameters() if decoder else ())]
+        optimizer = torch.optim.Adam(params, lr=self.lr, fused=X.device.type != "mps")
+        weights = (center_rows(U) if self.through_degrees else pair_weights(U, d)).to(X)
+        restarts = torch.arange(len(U))[:, None]
+        find_slope = self._slope_through_degrees if self.through_degrees else self._slope
+        with one_thread():
+            for rows in batches(len(X), self.batch_size, self.n_steps, len(U), generator):
+                X_batch = X[rows]
+                Psi = encoder(X_batch)
+                slope = find_slope(Psi, weights[restarts, rows], (len(X) / rows.shape[1]) ** 2)
+                optimizer.zero_grad()
+                if decoder is not None:
+                    error = lam * (X_batch - decoder(Psi)).square().mean((-2, -1)).sum()
+                    error.backward(retain_graph=True)
+                Psi.backward(slope)
+                optimizer.step()
+
+    def _slope(self, Psi: Tensor, B: Tensor, scale: float) -> Tensor:
+        """Return the gradient of -[CLUMP] in Psi, in closed form; a batch holds 1/scale of the pairs."""
+        return clump_gradient(Psi.detach(), B, self.sigma).mul_(-scale)
+
+    def _slope_through_degrees(self, Psi: Tensor, HU: Tensor, scale: float) -> Tensor:
+        """Return the gradient of -HSIC in Psi with the batch's own degrees, [DEGREE], differentiated as well."""
+        points = Psi.detach().requires_grad_()
+        value = normalized_clump(points, HU, self.sigma, math.sqrt(scale)) * -scale
+        return torch.autograd.grad(value.sum(), points)[0]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread for a while: the tensors of a batch are too small to share out."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+def normalized_clump(Psi: Tensor, HU: Tensor, sigma: float, share: float) -> Tensor:
+    """Return tr(HU' D^-1/2 K D^-1/2 HU) with D from the rows given, each standing for `share` rows."""
+    K = gaussian_kernel(Psi, Psi, sigma)
+    B = HU * (share * K.sum(-1, keepdim=True)).rsqrt()
+    return (B * (K @ B)).sum((-2, -1))
+
+
+def alternate(
+    X: Tensor,
+    encoder: Encoder,
+    decoder: nn.Module | None,
+    U: Tensor,
+    *,
+    theta_step: ThetaStep,
+    u_step: UStep,
+    laplacian: Callable[[Tensor, float], Laplacian],
+    lambda_rule: LambdaRule,
+    max_rounds: int,
+    tol: float,
+    generator: torch.Generator,
+) -> Iterator[Round]:
+    """Alternate theta- and U-steps on [OBJ] from the start `U`, yielding one `Round` per turn.
+
+    `encoder` and `decoder` are trained in place. The loop ends when no restart's K_U moves by `tol` or more.
+    """
+    sigma, started = theta_step.sigma, time.perf_counter()
+    _, d = _laplacians(X, encoder, sigma, laplacian)
+    lam = lambda_rule(1.0, 0.0, 0.0)
+    for index in range(1, max_rounds + 1):
+        theta_step(X, encoder, decoder, U, d, lam, generator)
+        operators, d = _laplacians(X, encoder, sigma, laplacian)
+        U_old, U = U, torch.stack([u_step(L, u) for L, u in zip(operators, U, strict=True)])
+        hsic = [L.trace_form(u) for L, u in zip(operators, U, strict=True)]
+        reconstruction = reconstruction_error(X, encoder, decoder, len(U))
+        change = [subspace_distance(old, new) for old, new in zip(U_old, U, strict=True)]
+        yield Round(index, hsic, reconstruction, change, time.perf_counter() - started, U)
+        if max(change) < tol:
+            return
+        lam = lambda_rule(lam, sum(hsic) / len(hsic), sum(reconstruction) / len(reconstruction))
+
+
+def _laplacians(
+    X: Tensor, encoder: nn.Module, sigma: float, laplacian: Callable[[Tensor, float], Laplacian]
+) -> tuple[list[Laplacian], Tensor]:
+    """Embed all rows and return each restart's operator L and the degrees, (restarts, n) [DEGREE]."""
+    with torch.no_grad():
+        Psi = encoder(X)
+    if not bool(torch.isfinite(Psi).all()):
+        raise NumericalError("The embedding left the finite numbers during a theta-step.")
+    operators = [laplacian(embedded, sigma) for embedded in Psi]
+    return operators, torch.stack([L.d for L in operators])
+
+
+@torch.no_grad()
+def reconstruction_error(X: Tensor, encoder: nn.Module, decoder: nn.Module | None, n_restarts: int) -> list[float]:
+    """Return the mean over all entries of (x - f(x))^2, per restart; 0 without a decoder [OBJ]."""
+    if decoder is None:
+        return [0.0] * n_restarts
+    errors: list[float] = (X - decoder(encoder(X))).square().mean((-2, -1)).tolist()
+    return errors
+
+
+def constant_lambda(value: float) -> LambdaRule:
+    """Return the rule that keeps lambda at `value`."""
+    return lambda lam, hsic, error: value
+
+
+def balanced_lambda(lam: float, hsic: float, error: float) -> float:
+    """Move lambda half-way, on a log scale, to where lambda x error equals HSIC (the paper's unsupervised choice)."""
+    if error <= 0:
+        return lam
+    return min(max(math.sqrt(lam * hsic / error), 1e-3), 1e3)
