@@ -22,7 +22,7 @@ def squared_distances(X: Tensor, Y: Tensor) -> Tensor:
 
 def gaussian_kernel(X: Tensor, Y: Tensor, sigma: float) -> Tensor:
     """Return exp(-||x_i - y_j||^2 / (2 sigma^2)) for all pairs, shape (..., n, m) [HSIC]."""
-    return squared_distances(X, Y).mul_(-0.5 / sigma**2).clamp_min_(LOG_FLOOR).exp_()
+    return squared_distances(X / sigma, Y / sigma).mul_(-0.5).clamp_min_(LOG_FLOOR).exp_()
 
 
 def row_blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
@@ -81,5 +81,6 @@ def clump_gradient(Psi: Tensor, B: Tensor, sigma: float) -> Tensor:
 
     With M_ij = Gamma_ij K_ij the gradient at row i is (2 / sigma^2) sum_j M_ij (psi_j - psi_i).
     """
+    Psi = center_rows(Psi)  # far-away data loses no digits
     M = (B @ B.mT).mul_(gaussian_kernel(Psi, Psi, sigma))
-    return (M @ Psi - M.sum(-1, keepdim=True) * Psi).mul_(2 / sigma**2)
+    return (M @ Psi - M.sum(-1, keepdim=True) * Psi).mul_(2 / sigma).div_(sigma)

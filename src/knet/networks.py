@@ -12,6 +12,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from knet.optimizers import Adam
+
 
 class ResidualMLP(nn.Module):
     """psi(x) = x P + g(x), with g a ReLU network; exactly x P before the first step when g's last layer is zero.
@@ -113,7 +115,7 @@ def batches(n: int, batch_size: int, n_steps: int, n_restarts: int, generator: t
     done = 0
     while done < n_steps:
         order = torch.rand(n_restarts, n, generator=generator, dtype=torch.float64).argsort(1)
-        for rows in order.chunk(n_batches, 1):
+        for rows in order.tensor_split(n_batches, 1):
             yield rows
             done += 1
             if done == n_steps:
@@ -140,8 +142,7 @@ def pretrain(
     ends early when `check_every` steps lowered the error by less than the share `min_gain`.
     """
     params = [*encoder.parameters(), *decoder.parameters()]
-    optimizer = torch.optim.Adam(params, lr=lr)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max_steps)
+    optimizer = Adam(params, lr)
     best, total = math.inf, 0.0
     for step, rows in enumerate(batches(len(X), batch_size, max_steps, n_restarts, generator), start=1):
         X_batch = X[rows]
@@ -149,8 +150,8 @@ def pretrain(
         error = (X_batch @ P - Psi).square().mean() + (X_batch - decoder(Psi)).square().mean()
         optimizer.zero_grad()
         error.backward()
+        optimizer.lr = lr * (1 + math.cos(math.pi * (step - 1) / max_steps)) / 2
         optimizer.step()
-        schedule.step()
         total += float(error.detach())
         if step % check_every == 0:
             mean, total = total / check_every, 0.0

@@ -4,6 +4,7 @@ Both are callables `(L, U) -> U` on the same operator L = H D^-1/2 K D^-1/2 H, i
 """
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.sparse.linalg import LinearOperator, eigsh, lobpcg
-from torch import Tensor
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, lobpcg
+from torch import Tensor, nn
 
 from knet.kernels import center, center_rows, degrees, gaussian_kernel, kernel_matmul
 
@@ -61,13 +62,16 @@ class DenseLaplacian(Laplacian):
         return self.matrix @ V
 
     def largest(self, n_columns: int) -> tuple[Tensor, Tensor]:
-        """Return the largest eigenpairs, by LAPACK or, for larger matrices, by Lanczos."""
+        """Return the largest eigenpairs, by Lanczos or, for small matrices, by LAPACK."""
         n, matrix = len(self.d), self.matrix.cpu().numpy()
-        if n <= max(DIRECT_ROWS, 5 * n_columns):
-            w, V = eigh(matrix, subset_by_index=(n - n_columns, n - 1))
-        else:
-            w, V = eigsh(matrix, n_columns, which="LA", v0=_start(n, 1)[:, 0])
-        return _downwards(w, V, self.d.device)
+        if n > max(DIRECT_ROWS, 5 * n_columns):
+            try:
+                w, V = eigsh(matrix, n_columns, which="LA", v0=_start(n, 1)[:, 0])
+                return _downwards(w, V, self.d.device)
+            except ArpackNoConvergence:  # bunched eigenvalues; the direct solver does not mind them
+                pass
+        w, V = eigh(matrix, driver="evd", check_finite=False)
+        return _downwards(w[-n_columns:], V[:, -n_columns:], self.d.device)
 
 
 class BlockedLaplacian(Laplacian):
@@ -85,13 +89,17 @@ class BlockedLaplacian(Laplacian):
     def largest(self, n_columns: int) -> tuple[Tensor, Tensor]:
         """Return the largest eigenpairs by block LOBPCG: one pass over the kernel serves a block of vectors."""
         n = len(self.d)
+        if n < 20 * n_columns:  # too few rows for LOBPCG's blocks
+            return DenseLaplacian(self.Psi, self.sigma).largest(n_columns)
 
         def product(V: NDArray[np.float64]) -> NDArray[np.float64]:
             columns = torch.from_numpy(np.ascontiguousarray(V.reshape(n, -1)))
             return (self @ columns.to(self.d.device)).cpu().numpy()
 
         operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
-        w, V = lobpcg(operator, _start(n, min(4 * n_columns, n // 4)), tol=1e-6, maxiter=60)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of spare vectors in the block that come out less exact
+            w, V = lobpcg(operator, _start(n, min(4 * n_columns, n // 4)), tol=1e-6, maxiter=60)
         return _downwards(w[:n_columns], V[:, :n_columns], self.d.device)
 
 
@@ -118,9 +126,10 @@ class NystroemLaplacian(Laplacian):
 
     def largest(self, n_columns: int) -> tuple[Tensor, Tensor]:
         """Return the largest eigenpairs from the small matrix F'F."""
-        w, V = torch.linalg.eigh(self.F.mT @ self.F)
+        F = nn.functional.pad(self.F, (0, max(0, n_columns - self.F.shape[1])))  # where landmarks repeat
+        w, V = torch.linalg.eigh(F.mT @ F)
         w, V = w.flip(0)[:n_columns].clamp_min(0), V.flip(1)[:, :n_columns]
-        return w, orthonormalize(self.F @ V)
+        return w, orthonormalize(F @ V)
 
 
 def laplacian(Psi: Tensor, sigma: float) -> Laplacian:
@@ -141,6 +150,18 @@ UStep = Callable[[Laplacian, Tensor], Tensor]
 def eig_step(L: Laplacian, U: Tensor) -> Tensor:
     """Return the best U there is for L: the eigenvectors of its largest eigenvalues [U-EIG]."""
     return L.largest(U.shape[1])[1]
+
+
+def indicator_embedding(labels: Tensor, n_clusters: int, n_columns: int) -> Tensor:
+    """Return an orthonormal U whose rows are equal within each group of a partition.
+
+    Centred indicators of c groups span c-1 dimensions; a c-th column, where wanted, is constant.
+    """
+    Z = center_rows(torch.nn.functional.one_hot(labels, n_clusters).double())
+    left, _, _ = torch.linalg.svd(Z, full_matrices=False)
+    U: Tensor = left[:, : n_clusters - 1]
+    constant = torch.full_like(Z[:, :1], 1 / math.sqrt(len(Z)))
+    return orthonormalize(torch.cat([U, constant], 1)[:, :n_columns])
 
 
 def _to_double(Psi: Tensor) -> Tensor:

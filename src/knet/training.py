@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from knet.exceptions import NumericalError
 from knet.kernels import center_rows, clump_gradient, gaussian_kernel, pair_weights
 from knet.networks import Encoder, batches
+from knet.optimizers import Adam
 from knet.spectral import Laplacian, UStep, subspace_distance
 
 LambdaRule = Callable[[float, float, float], float]  # (lambda, HSIC, reconstruction error) -> next lambda
@@ -64,7 +65,7 @@ class ThetaStep:
     ) -> None:
         """Improve the weights of `encoder` (and `decoder`) in place."""
         params = [*encoder.parameters(), *(decoder.parameters() if decoder else ())]
-        optimizer = torch.optim.Adam(params, lr=self.lr, fused=X.device.type != "mps")
+        optimizer = Adam(params, self.lr)
         weights = (center_rows(U) if self.through_degrees else pair_weights(U, d)).to(X)
         restarts = torch.arange(len(U))[:, None]
         find_slope = self._slope_through_degrees if self.through_degrees else self._slope
@@ -122,37 +123,59 @@ def alternate(
     max_rounds: int,
     tol: float,
     generator: torch.Generator,
+    hold: float = 0.0,
 ) -> Iterator[Round]:
     """Alternate theta- and U-steps on [OBJ] from the start `U`, yielding one `Round` per turn.
 
-    `encoder` and `decoder` are trained in place. The loop ends when no restart's K_U moves by `tol` or more.
+    `encoder` and `decoder` are trained in place. The loop ends when no restart's K_U moves by `tol` or more. With
+    `hold` above 0, U stays at its start until psi has followed it: until HSIC reaches that share of its most, or stops
+    rising, or half of the rounds are over.
     """
     sigma, started = theta_step.sigma, time.perf_counter()
-    _, d = _laplacians(X, encoder, sigma, laplacian)
+    _, d, _ = _spectral_pass(X, encoder, U, sigma, laplacian, None)
     lam = lambda_rule(1.0, 0.0, 0.0)
+    held, followed = hold > 0, 0.0
     for index in range(1, max_rounds + 1):
         theta_step(X, encoder, decoder, U, d, lam, generator)
-        operators, d = _laplacians(X, encoder, sigma, laplacian)
-        U_old, U = U, torch.stack([u_step(L, u) for L, u in zip(operators, U, strict=True)])
-        hsic = [L.trace_form(u) for L, u in zip(operators, U, strict=True)]
+        U_old, moving = U, not held
+        U, d, hsic = _spectral_pass(X, encoder, U, sigma, laplacian, u_step if moving else None)
         reconstruction = reconstruction_error(X, encoder, decoder, len(U))
         change = [subspace_distance(old, new) for old, new in zip(U_old, U, strict=True)]
         yield Round(index, hsic, reconstruction, change, time.perf_counter() - started, U)
-        if max(change) < tol:
+        if moving and max(change) < tol:
             return
-        lam = lambda_rule(lam, sum(hsic) / len(hsic), sum(reconstruction) / len(reconstruction))
+        mean_hsic = sum(hsic) / len(hsic)
+        before, followed = followed, mean_hsic / U.shape[-1]
+        rising = index < 3 or followed > 1.02 * before
+        held = held and followed < hold and rising and 2 * index < max_rounds
+        lam = lambda_rule(lam, mean_hsic, sum(reconstruction) / len(reconstruction))
 
 
-def _laplacians(
-    X: Tensor, encoder: nn.Module, sigma: float, laplacian: Callable[[Tensor, float], Laplacian]
-) -> tuple[list[Laplacian], Tensor]:
-    """Embed all rows and return each restart's operator L and the degrees, (restarts, n) [DEGREE]."""
+def _spectral_pass(
+    X: Tensor,
+    encoder: nn.Module,
+    U: Tensor,
+    sigma: float,
+    laplacian: Callable[[Tensor, float], Laplacian],
+    u_step: UStep | None,
+) -> tuple[Tensor, Tensor, list[float]]:
+    """Embed all rows and return, for each restart, U after its step (if any), degrees [DEGREE] and tr(U'LU) [HSIC].
+
+    One restart's operator is alive at a time.
+    """
     with torch.no_grad():
         Psi = encoder(X)
     if not bool(torch.isfinite(Psi).all()):
-        raise NumericalError("The embedding left the finite numbers during a theta-step.")
-    operators = [laplacian(embedded, sigma) for embedded in Psi]
-    return operators, torch.stack([L.d for L in operators])
+        raise NumericalError(
+            f"The embedding left the finite numbers (sigma={sigma:.3g}). A smaller lr or a larger sigma usually helps."
+        )
+    new, d, hsic = [], [], []
+    for embedded, u in zip(Psi, U, strict=True):
+        L = laplacian(embedded, sigma)
+        new.append(u if u_step is None else u_step(L, u))
+        d.append(L.d)
+        hsic.append(L.trace_form(new[-1]))
+    return torch.stack(new), torch.stack(d), hsic
 
 
 @torch.no_grad()

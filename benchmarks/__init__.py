@@ -1,0 +1,1 @@
+"""Measurements that stand beside the package and use its public surface only."""

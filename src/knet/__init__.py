@@ -1,0 +1,27 @@
+"""Spectral clustering that learns its kernel and predicts."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from knet.estimator import KNet
+    from knet.persistence import load
+
+__all__ = ["KNet", "__version__", "load"]
+
+__version__ = "0.1.0"
+
+_HOMES = {"KNet": "knet.estimator", "load": "knet.persistence"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `knet --help` need not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'knet' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

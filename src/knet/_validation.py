@@ -1,0 +1,145 @@
+"""Every rule about parameters and input rows, and its message."""
+
+import difflib
+import math
+from collections.abc import Callable, Collection, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rule = Callable[[Any], bool]
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and math.isfinite(value)
+
+
+def integer(minimum: int) -> tuple[Rule, str]:
+    """Allow whole numbers from `minimum` on."""
+    return lambda value: _is_int(value) and value >= minimum, f"an integer >= {minimum}"
+
+
+def positive_number() -> tuple[Rule, str]:
+    """Allow finite numbers above zero."""
+    return lambda value: _is_number(value) and value > 0, "a number > 0"
+
+
+def nonnegative_number() -> tuple[Rule, str]:
+    """Allow finite numbers from zero on."""
+    return lambda value: _is_number(value) and value >= 0, "a number >= 0"
+
+
+def fraction() -> tuple[Rule, str]:
+    """Allow floats in (0, 1]."""
+    return lambda value: _is_number(value) and not _is_int(value) and 0 < value <= 1, "a fraction in (0, 1]"
+
+
+def nothing() -> tuple[Rule, str]:
+    """Allow None."""
+    return lambda value: value is None, "None"
+
+
+def function() -> tuple[Rule, str]:
+    """Allow anything that can be called."""
+    return callable, "a callable"
+
+
+def instance(kind: type, name: str) -> tuple[Rule, str]:
+    """Allow instances of `kind`."""
+    return lambda value: isinstance(value, kind), name
+
+
+def check_parameter(owner: str, name: str, value: Any, choices: Collection[str], rules: list[tuple[Rule, str]]) -> None:
+    """Raise unless `value` is one of the strings in `choices` or passes one of `rules`."""
+    if (isinstance(value, str) and value in choices) or any(rule(value) for rule, _ in rules):
+        return
+    allowed = [repr(choice) for choice in choices] + [text for _, text in rules]
+    listed = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+    close = difflib.get_close_matches(value.lower(), choices, n=1) if isinstance(value, str) else []
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    raise ValueError(f"The {name!r} parameter of {owner} must be {listed}. Got {value!r} instead{hint}")
+
+
+def check_parameters(owner: str, params: Mapping[str, Any], rules: Mapping[str, tuple[Any, ...]]) -> None:
+    """Check each parameter in `rules`; an entry lists allowed strings and (rule, text) pairs."""
+    for name, allowed in rules.items():
+        choices = [item for item in allowed if isinstance(item, str)]
+        check_parameter(owner, name, params[name], choices, [item for item in allowed if not isinstance(item, str)])
+
+
+def check_columns(X: Any) -> None:
+    """Raise a message that names the columns that are not real numbers, and says what to do about them."""
+    if isinstance(X, np.ndarray | list | tuple):
+        kind = np.asarray(X).dtype.kind if len(X) else "f"
+        if kind == "c":
+            raise ValueError("Complex data not supported: KNet needs real numbers. Split them into two columns each.")
+        if kind in "mM":
+            raise ValueError("KNet needs numbers, and X holds dates. Turn them into days since a date first.")
+        return
+    bad = [f"{name!r} ({dtype})" for name, dtype, values in _table_columns(X) if not _holds_numbers(dtype, values)]
+    if bad:
+        raise ValueError(
+            f"KNet needs numbers in every column, but {_some(bad)} hold{'s' if len(bad) == 1 else ''} other values. "
+            "Drop these columns or encode them first, for example with sklearn's OneHotEncoder for text "
+            "or as days since a date for dates."
+        )
+
+
+def _table_columns(X: Any) -> list[tuple[str, Any, Any]]:
+    """Return (name, dtype, values) of each column of a pandas, polars or Arrow table; nothing for anything else."""
+    if hasattr(X, "schema") and hasattr(X, "column_names"):  # Arrow
+        return [(name, X.schema.types[i], X.column(i)) for i, name in enumerate(X.column_names)]
+    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
+        return []
+    if hasattr(X, "iloc"):  # pandas, where names may repeat
+        return [(name, X.dtypes.iloc[i], X.iloc[:, i]) for i, name in enumerate(X.columns)]
+    return [(name, X[name].dtype, X[name]) for name in X.columns]
+
+
+def _holds_numbers(dtype: Any, values: Any) -> bool:
+    """Say whether a column holds real numbers; object columns are looked into."""
+    name = str(dtype).lower()
+    if name == "object":
+        try:
+            np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            return False
+        return True
+    return name.startswith(("int", "uint", "float", "double", "half", "bool", "decimal", "sparse"))
+
+
+def check_finite(X: NDArray[np.floating], names: Collection[str] | None) -> None:
+    """Raise a message that counts NaN and infinite values and names their columns."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum beyond the numbers sends finite data on to the count
+        total = float(np.sum(X, dtype=np.float64))
+    if np.isfinite(total):
+        return
+    for test, what, advice in (
+        (np.isnan, "NaN", "Impute or drop them first, for example with sklearn's SimpleImputer in a Pipeline."),
+        (np.isinf, "infinite", "Replace or drop them first."),
+    ):
+        counts = test(X).sum(0)
+        if counts.any():
+            columns = [names_of(names, int(j)) + f" ({counts[j]})" for j in np.flatnonzero(counts)]
+            plural = "s" if len(columns) > 1 else ""
+            raise ValueError(
+                f"Input X contains NaN or infinity: {counts.sum()} {what} value{'s' if counts.sum() > 1 else ''} "
+                f"in column{plural} {_some(columns)}. {advice}"
+            )
+
+
+def names_of(names: Collection[str] | None, column: int) -> str:
+    """Return a column's name in quotes, or its number."""
+    return repr(str(list(names)[column])) if names is not None else str(column)
+
+
+def _some(items: list[str], most: int = 5) -> str:
+    """Join items for a message, at most `most` of them."""
+    rest = len(items) - most
+    return ", ".join(items[:most]) + (f" and {rest} more" if rest > 0 else "")

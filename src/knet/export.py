@@ -1,0 +1,137 @@
+"""ONNX: one graph from the model's columns to label, probabilities and embedding, checked before it is written."""
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from knet.estimator import KNet
+from knet.exceptions import KNetError
+from knet.kernels import squared_distances
+
+OUTPUTS = ("label", "probabilities", "embedding")
+CHECK_ROWS = 500
+
+
+class Graph(nn.Module):
+    """What a model does to rows, as one module without state of its own."""
+
+    shift: Tensor
+    scale: Tensor
+    fill: Tensor
+    centers: Tensor
+
+    def __init__(self, model: KNet, fill: NDArray[np.float64]) -> None:
+        super().__init__()
+        predictor = model.predictor_
+        like = predictor.centers.cpu()
+        self.encoder, self.spread = copy.deepcopy(predictor.encoder).cpu(), predictor.spread
+        for name, value in (("shift", predictor.shift), ("scale", predictor.scale), ("fill", fill)):
+            self.register_buffer(name, torch.as_tensor(value).to(like))
+        self.register_buffer("centers", like)
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Fill gaps, scale, encode, compare with the centres."""
+        X = torch.where(torch.isnan(X), self.fill, X)
+        Psi = self.encoder((X - self.shift) / self.scale)[0]
+        D2 = squared_distances(Psi, self.centers)
+        P = torch.softmax(-0.5 * (D2 - D2.amin(1, keepdim=True)) / self.spread, dim=1)
+        return D2.argmin(1), P, Psi
+
+
+def to_onnx(
+    model: KNet, path: Path, columns: Sequence[str] | None = None, fill: Sequence[float | None] | None = None
+) -> float:
+    """Write a model as an ONNX graph with the input `X` and the outputs `label`, `probabilities`, `embedding`.
+
+    Parameters
+    ----------
+    model : KNet
+        A fitted model.
+    path : Path
+        The file to write.
+    columns : sequence of str, optional
+        Names of the columns of `X`, kept in the graph's metadata.
+    fill : sequence of float or None, optional
+        What replaces NaN in each column; None leaves NaN, which makes the row's results NaN.
+
+    Returns
+    -------
+    error : float
+        The largest difference to the model's own embedding and probabilities on the rows of the check.
+
+    Raises
+    ------
+    KNetError
+        Where the graph does not label rows as the model does; nothing is written then.
+    """
+    onnx, runtime = _needed()
+    values = [None] * model.n_features_in_ if fill is None else list(fill)
+    gaps = np.array([np.nan if value is None else value for value in values])
+    graph = Graph(model, gaps).eval()
+    proto = _trace(graph, model.n_features_in_)
+    names = list(columns) if columns is not None else [f"x{j}" for j in range(model.n_features_in_)]
+    onnx.helper.set_model_props(proto, {"columns": json.dumps(names), "producer": "knet"})
+    content = proto.SerializeToString()
+    error = _check(model, runtime.InferenceSession(content, providers=["CPUExecutionProvider"]))
+    path.write_bytes(content)
+    return error
+
+
+def _needed() -> tuple[Any, Any]:
+    """Import what the export needs, or say how to get it."""
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"The ONNX export needs {error.name}. Install it with: pip install 'knet[onnx]'") from error
+    return onnx, onnxruntime
+
+
+def _trace(graph: Graph, n_features: int) -> Any:
+    """Return the graph as an ONNX model for any number of rows."""
+    rows = torch.zeros(3, n_features, dtype=graph.centers.dtype)
+    any_rows = {"X": {0: torch.export.Dim("rows", min=1)}}
+    level = logging.getLogger("torch.onnx").level
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # the exporter's talk about its own future
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        try:
+            program = torch.onnx.export(
+                graph,
+                (rows,),
+                input_names=["X"],
+                output_names=list(OUTPUTS),
+                dynamic_shapes=any_rows,
+                dynamo=True,
+                verbose=False,
+            )
+        finally:
+            logging.getLogger("torch.onnx").setLevel(level)
+    if program is None:
+        raise KNetError("torch.onnx.export returned no graph.")
+    return program.model_proto
+
+
+def _check(model: KNet, session: Any) -> float:
+    """Compare graph and model on random rows around the training data; return the largest difference."""
+    predictor = model.predictor_
+    dtype = torch.empty(0, dtype=predictor.centers.dtype).numpy().dtype
+    noise = np.random.default_rng(0).normal(size=(CHECK_ROWS, model.n_features_in_))
+    X = (predictor.shift + predictor.scale * noise).astype(dtype)
+    label, probabilities, embedding = session.run(list(OUTPUTS), {"X": X})
+    own, memberships = predictor.assign(X), predictor.memberships(X)
+    rows = np.arange(len(X))
+    apart = np.abs(memberships[rows, label] - memberships[rows, own])  # rounding may decide a tie, nothing more
+    if apart.max() > 1e-4:
+        raise KNetError("The ONNX graph labels rows unlike the model, so it was not written.")
+    return float(max(np.abs(probabilities - memberships).max(), np.abs(embedding - predictor.embed(X)).max()))

@@ -1,0 +1,39 @@
+"""Adam in plain tensor operations: torch's own pulls in its compiler, seconds of imports, at the first step."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+class Adam:
+    """Adam (Kingma and Ba) over a few tensors."""
+
+    def __init__(
+        self, params: Iterable[nn.Parameter], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+    ) -> None:
+        self.params = [param for param in params if param.requires_grad]
+        self.lr, self.betas, self.eps = lr, betas, eps
+        self.means = [torch.zeros_like(param) for param in self.params]
+        self.squares = [torch.zeros_like(param) for param in self.params]
+        self.n_steps = 0
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for param in self.params:
+            param.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move every parameter against its gradient."""
+        self.n_steps += 1
+        keep_mean, keep_square = self.betas
+        root_correction = (1 - keep_square**self.n_steps) ** 0.5
+        rate = self.lr * root_correction / (1 - keep_mean**self.n_steps)
+        for param, mean, square in zip(self.params, self.means, self.squares, strict=True):
+            gradient: Tensor | None = param.grad
+            if gradient is None:
+                continue
+            mean.lerp_(gradient, 1 - keep_mean)
+            square.mul_(keep_square).addcmul_(gradient, gradient, value=1 - keep_square)
+            param.addcdiv_(mean, square.sqrt().add_(self.eps * root_correction), value=-rate)

@@ -1,0 +1,128 @@
+"""The part of a fitted model that labels rows: scale, encode, compare with the centres. Nothing here is trained."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from knet.kernels import gaussian_kernel, kernel_matmul, row_blocks, squared_distances
+
+Floats = NDArray[np.floating]
+
+BLOCK_ROWS = 16_384  # rows that pass through the network at a time
+FAR = 1e12  # deviations; squares of it are still finite in single precision
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """All that new rows need, and nothing that grows with the training rows.
+
+    Attributes
+    ----------
+    shift, scale : ndarray of shape (d,)
+        Each column becomes (x - shift) / scale before it is encoded.
+    encoder : torch.nn.Module
+        psi, with a leading axis of one restart.
+    sigma : float
+        Width of the learned kernel.
+    centers : Tensor of shape (c, d')
+        Cluster centres in the embedding.
+    spread : float
+        Mean squared distance to the nearest centre per dimension, the temperature of the memberships.
+    landmarks, weights : Tensors of shape (m, d') and (m,)
+        Summary of the embedded training rows: their degrees are sums over it.
+    """
+
+    shift: Floats
+    scale: Floats
+    encoder: nn.Module
+    sigma: float
+    centers: Tensor
+    spread: float
+    landmarks: Tensor
+    weights: Tensor
+
+    def embed(self, X: Floats) -> Floats:
+        """Return psi of every row, block by block, in the dtype of X."""
+        out = np.empty((len(X), self.centers.shape[1]), X.dtype)
+        for rows in _blocks(len(X)):
+            out[rows] = self._embed_block(X[rows]).cpu().numpy()
+        return out
+
+    def assign(self, X: Floats) -> NDArray[np.int64]:
+        """Return the nearest centre of every row."""
+        out = np.empty(len(X), np.int64)
+        for rows in _blocks(len(X)):
+            out[rows] = self._distances(self._embed_block(X[rows])).argmin(1).cpu().numpy()
+        return out
+
+    def memberships(self, X: Floats) -> Floats:
+        """Return soft memberships, (n, c): a mixture of equal round Gaussians at the centres."""
+        out = np.empty((len(X), len(self.centers)), X.dtype)
+        for rows in _blocks(len(X)):
+            D2 = self._distances(self._embed_block(X[rows])).double()
+            P = torch.softmax(-0.5 * (D2 - D2.amin(1, keepdim=True)) / self.spread, dim=1).cpu().numpy()
+            out[rows] = _with_argmax(P.astype(X.dtype), D2.argmin(1).cpu().numpy())
+        return out
+
+    def log_degrees(self, X: Floats) -> Floats:
+        """Return log of the mean kernel value between every row and the training rows; finite for any row."""
+        out = np.empty(len(X), X.dtype)
+        for rows in _blocks(len(X)):
+            out[rows] = self._log_degrees(self._embed_block(X[rows])).cpu().numpy()
+        out -= float(self.weights.sum().log())
+        return out
+
+    def kernel(self, X: Floats, Y: Floats) -> Floats:
+        """Return the normalised learned kernel between rows of X and rows of Y [KERNEL]."""
+        Psi_X, Psi_Y = torch.from_numpy(self.embed(X)).double(), torch.from_numpy(self.embed(Y)).double()
+        root_X, root_Y = self._root_degrees(Psi_X), self._root_degrees(Psi_Y)
+        out = np.empty((len(X), len(Y)), X.dtype)
+        for rows in row_blocks(len(X), len(Y), Psi_X.element_size()):
+            K = gaussian_kernel(Psi_X[rows], Psi_Y, self.sigma)
+            out[rows] = K.div_(root_X[rows, None]).div_(root_Y).numpy()
+        return out
+
+    def _root_degrees(self, Psi: Tensor) -> Tensor:
+        """Return the square root of each row's degree; a row is at least its own neighbour, so none is below 1."""
+        landmarks, weights = self.landmarks.cpu().double(), self.weights.cpu().double()
+        return kernel_matmul(Psi, landmarks, weights[:, None], self.sigma)[:, 0].clamp_min(1.0).sqrt()
+
+    @torch.inference_mode()
+    def _embed_block(self, block: Floats) -> Tensor:
+        """Scale and encode one block of rows, in the dtype of the model."""
+        Psi: Tensor = self.encoder(standardize(block, self.shift, self.scale, like=self.centers))
+        return Psi[0]
+
+    def _distances(self, Psi: Tensor) -> Tensor:
+        """Return squared distances to the centres, (n, c)."""
+        return squared_distances(Psi, self.centers)
+
+    def _log_degrees(self, Psi: Tensor) -> Tensor:
+        """Return log sum_m w_m k(psi, z_m) for every embedded row [DEGREE]."""
+        D2 = squared_distances(Psi, self.landmarks).to(self.weights.dtype) / self.sigma
+        return torch.logsumexp(D2 * (-0.5 / self.sigma) + self.weights.log(), dim=1)
+
+
+def standardize(X: Floats, shift: Floats, scale: Floats, *, like: Tensor) -> Tensor:
+    """Return (X - shift) / scale as a tensor of the dtype and device of `like`; X itself is never changed.
+
+    Values beyond `FAR` are set to it, so that no row, however strange, leaves the finite numbers further on.
+    """
+    with np.errstate(over="ignore"):
+        Z = (X - shift.astype(X.dtype)) / scale.astype(X.dtype)
+    return torch.from_numpy(Z.clip(-FAR, FAR, out=Z)).to(like)
+
+
+def _with_argmax(P: Floats, nearest: NDArray[np.int64]) -> Floats:
+    """Make `nearest` the argmax of every row: rounding may have made two memberships equal."""
+    (tied,) = np.nonzero(P.argmax(1) != nearest)
+    P[tied, nearest[tied]] = np.nextafter(P[tied].max(1), P.dtype.type(2))
+    return P
+
+
+def _blocks(n_rows: int) -> list[slice]:
+    """Cut rows into blocks of at most `BLOCK_ROWS`."""
+    return [slice(start, min(start + BLOCK_ROWS, n_rows)) for start in range(0, n_rows, BLOCK_ROWS)]

@@ -1,0 +1,21 @@
+"""Fixtures that several test files share."""
+
+import numpy as np
+import pytest
+import torch
+
+
+@pytest.fixture(params=[0, 1, 2])
+def seed(request):
+    """Run a test under several seeds, so that none leans on a lucky one."""
+    return request.param
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def generator(seed):
+    return torch.Generator().manual_seed(seed)

@@ -1,0 +1,109 @@
+"""The start chosen from the data alone, and the training that begins there."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.metrics import adjusted_rand_score
+from sklearn.neighbors import kneighbors_graph
+
+from knet import KNet
+from knet.affinity import Judge, choose_start, extend, gaussian, locally_scaled, neighbor_graph, spectral_labels
+from knet.datasets import make_moon, make_spirals
+
+
+def standardized(X):
+    return (X - X.mean(0)) / X.std(0)
+
+
+def shapes(seed):
+    return {
+        "moon": make_moon(300, random_state=seed),
+        "spirals": make_spirals(400, random_state=seed),
+        "circles": make_circles(300, noise=0.04, factor=0.4, random_state=seed),
+        "blobs": make_blobs(300, centers=[[0, 0], [6, 1], [1, 6], [7, 7]], random_state=seed),
+    }
+
+
+@pytest.mark.parametrize("name", ["moon", "spirals", "circles", "blobs"])
+def test_the_start_finds_separated_groups_of_any_shape(seed, name):
+    X, y = shapes(seed)[name]
+    start = choose_start(standardized(X), len(set(y)), np.random.RandomState(seed))
+    assert adjusted_rand_score(y, start.labels) > 0.95
+
+
+@pytest.mark.parametrize("name", ["moon", "spirals", "circles", "blobs"])
+def test_the_default_fit_ends_where_its_start_pointed(seed, name):
+    X, y = shapes(seed)[name]
+    model = KNet(len(set(y)), random_state=seed).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    assert 1 <= model.best_round_ <= model.n_iter_
+
+
+def test_duplicates_and_scales_do_not_mislead_the_start(seed):
+    X, y = make_moons(300, noise=0.05, random_state=seed)
+    model = KNet(2, random_state=seed).fit(np.vstack([X, X[:60]]) * [1e-6, 1e6])
+    assert adjusted_rand_score(y, model.labels_[:300]) > 0.95
+
+
+def test_the_selection_table_says_what_was_considered():
+    X, _ = make_moon(200, random_state=0)
+    model = KNet(2, random_state=0, max_rounds=1, steps_per_round=5).fit(X)
+    chosen = [row for row in model.selection_ if row["chosen"]]
+    assert len(chosen) == 1
+    assert {row["affinity"] for row in model.selection_} == {"gaussian", "local", "neighbors"}
+    assert chosen[0]["score"] <= 1.1 * np.nanmin([row["score"] for row in model.selection_])
+    assert KNet(2, sigma=0.3, random_state=0, tol=2.0).fit(X).selection_ == []
+
+
+def test_conductance_is_the_share_of_edges_that_leave(rng):
+    X = rng.normal(size=(60, 3))
+    labels = rng.integers(0, 3, 60)
+    W = kneighbors_graph(X, 10).toarray()
+    W = (W + W.T) / 2
+    groups = [labels == k for k in range(3)]
+    expected = np.mean([(1 + W[own][:, ~own].sum()) / (1 + W[own].sum()) for own in groups])
+    assert Judge(X).conductance(labels) == pytest.approx(expected)
+
+
+def test_a_good_cut_has_less_conductance_than_a_bad_one(seed):
+    X, y = make_moon(300, random_state=seed)
+    judge = Judge(standardized(X))
+    assert judge.conductance(y) < judge.conductance((X[:, 0] > np.median(X[:, 0])).astype(int))
+
+
+@pytest.mark.parametrize("affinity", [gaussian(0.7), locally_scaled(7, 1e-3), neighbor_graph(10)])
+def test_affinities_are_symmetric_and_positive(rng, affinity):
+    X = rng.normal(size=(50, 2))
+    W = affinity(np.square(X[:, None] - X).sum(-1))
+    np.testing.assert_allclose(W, W.T)
+    assert W.min() >= 0
+    assert W.sum(1).min() > 0
+
+
+def test_disconnected_groups_are_found_exactly(seed):
+    X, y = make_blobs(200, centers=[[0, 0], [50, 0], [0, 50], [50, 50]], random_state=seed)
+    W = neighbor_graph(10)(np.square(X[:, None] - X).sum(-1))
+    assert adjusted_rand_score(y, spectral_labels(W, 4, seed)) == 1
+
+
+def test_labels_extend_to_near_rows(rng):
+    X = np.r_[rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + 20]
+    labels = np.repeat([0, 1], 30)
+    assert extend(labels, X, X + 0.1).tolist() == labels.tolist()
+
+
+def test_training_rows_beyond_the_sample_start_from_their_neighbours():
+    X, y = make_moon(1500, random_state=0)
+    model = KNet(2, random_state=0).fit(X)
+    assert len(model.train_indices_) == 1500
+    assert adjusted_rand_score(y, model.labels_) > 0.99
+
+
+def test_the_way_through_the_rounds_is_kept_on_demand():
+    X, _ = make_moon(200, random_state=0)
+    model = KNet(2, random_state=0, keep_rounds=True, max_rounds=3, steps_per_round=20).fit(X)
+    assert model.rounds_.shape == (model.n_iter_ + 1, 200, 2)
+    np.testing.assert_allclose(model.rounds_[0], standardized(X), atol=1e-12)
+    if model.best_round_ == model.n_iter_:
+        np.testing.assert_allclose(model.rounds_[-1], model.transform(X), atol=1e-9)
+    assert not hasattr(KNet(2, sigma=1.0, tol=2.0, random_state=0).fit(X), "rounds_")

@@ -1,0 +1,510 @@
+"""Bad input: each gets one clear message that says what, whose, and what to do; nothing else breaks."""
+
+import datetime
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+import torch
+from sklearn.exceptions import NotFittedError
+
+from knet import KNet
+from knet.exceptions import KNetDataWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
+
+QUICK = {"max_rounds": 2, "steps_per_round": 10, "tol": 0.0, "random_state": 0}
+NAMES = ["age", "height", "weight"]
+
+
+def quick(n_clusters=2, **options):
+    return KNet(n_clusters, **(QUICK | options))
+
+
+def rows(n=40, d=3, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    X[: n // 2] += 6
+    return X
+
+
+def frame(**columns):
+    return pd.DataFrame({"age": rows()[:, 0], **columns})
+
+
+def assert_refused(X, *fragments, model=None, error=ValueError):
+    """Assert one error whose message holds every fragment and does not dump the data."""
+    with pytest.raises(error) as caught:
+        (model or quick()).fit(X)
+    message = str(caught.value)
+    for fragment in fragments:
+        assert re.search(fragment, message), f"{fragment!r} is not in {message!r}"
+    assert len(message) < 700
+
+
+def assert_sound(model, X):
+    """Assert that a fitted model has labels and finite numbers for X."""
+    assert set(model.labels_) <= set(range(model.n_clusters))
+    np.testing.assert_array_equal(model.labels_, model.predict(X))
+    assert np.isfinite(model.transform(X)).all()
+    np.testing.assert_allclose(model.predict_proba(X).sum(1), 1, rtol=1e-5)
+    assert np.isfinite(model.score_samples(X)).all()
+    assert np.isfinite(model.kernel(X)).all()
+
+
+# NaN and infinity
+
+
+def with_bad(value):
+    X = rows()
+    X[[3, 4], 1] = value
+    X[5, 2] = value
+    return X
+
+
+TABLES = {
+    "pandas": lambda X: pd.DataFrame(X, columns=NAMES),
+    "polars": lambda X: pl.DataFrame(X, schema=NAMES),
+    "arrow": lambda X: pa.table({name: X[:, i] for i, name in enumerate(NAMES)}),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinite"), (-np.inf, "infinite")])
+def test_bad_numbers_are_counted_per_named_column(kind, value, what):
+    assert_refused(
+        TABLES[kind](with_bad(value)), rf"3 {what} values", r"'height' \(2\)", r"'weight' \(1\)", "drop them"
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinite")])
+def test_bad_numbers_in_arrays_are_counted_per_column(dtype, value, what):
+    assert_refused(with_bad(value).astype(dtype), rf"3 {what} values in columns 1 \(2\), 2 \(1\)")
+
+
+def test_one_bad_number_is_singular():
+    X = rows()
+    X[0, 2] = np.nan
+    assert_refused(X, r"1 NaN value in column 2 \(1\)\.")
+
+
+def test_opposite_infinities_are_still_infinite():
+    X = rows()
+    X[0, 0], X[1, 0] = np.inf, -np.inf
+    assert_refused(X, r"2 infinite values in column 0 \(2\)")
+
+
+def test_many_bad_columns_are_not_all_listed():
+    assert_refused(np.full((10, 50), np.nan), "500 NaN values", "and 45 more")
+
+
+@pytest.mark.parametrize("method", ["predict", "transform", "predict_proba", "score_samples", "kernel", "recluster"])
+def test_bad_numbers_are_refused_after_fitting_too(method):
+    model = quick().fit(pd.DataFrame(rows(), columns=NAMES))
+    with pytest.raises(ValueError, match=r"3 NaN values in columns 'height' \(2\), 'weight' \(1\)"):
+        getattr(model, method)(pd.DataFrame(with_bad(np.nan), columns=NAMES))
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "double[pyarrow]"])
+def test_missing_values_of_nullable_columns_are_counted(dtype):
+    column = pd.array([1, None] * 20, dtype=dtype)
+    assert_refused(frame(married=column), r"20 NaN values in column 'married' \(20\)")
+
+
+def test_nulls_of_polars_are_counted():
+    X = pl.DataFrame({"age": [1.0, None, 3.0, 4.0], "height": [1, 2, None, None]})
+    assert_refused(X, "3 NaN values", r"'age' \(1\)", r"'height' \(2\)")
+
+
+def test_none_in_lists_is_counted():
+    assert_refused([[1.0, None], [2.0, 3.0], [3.0, None]], r"2 NaN values in column 1 \(2\)")
+
+
+# Columns that are not numbers
+
+
+WORDS = ["x", "y"] * 20
+DAYS = [datetime.date(2020, 1, 1 + i % 20) for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        frame(city=WORDS),
+        frame(city=pd.Series(WORDS, dtype=object)),
+        frame(city=pd.array(WORDS, dtype="string")),
+        frame(city=pd.Categorical(WORDS)),
+        frame(city=pd.Categorical([1, 2] * 20)),
+        frame(city=pd.date_range("2020", periods=40)),
+        frame(city=pd.date_range("2020", periods=40, tz="UTC")),
+        frame(city=pd.to_timedelta(range(40), unit="D")),
+        pl.DataFrame({"age": rows()[:, 0], "city": WORDS}),
+        pl.DataFrame({"age": rows()[:, 0], "city": DAYS}),
+        pl.DataFrame({"age": rows()[:, 0], "city": pl.Series(WORDS, dtype=pl.Categorical)}),
+        pa.table({"age": rows()[:, 0], "city": WORDS}),
+        pa.table({"age": rows()[:, 0], "city": pa.array(DAYS)}),
+    ],
+    ids=lambda X: (
+        f"{type(X).__module__.split('.')[0]}-{X.schema.types[-1] if isinstance(X, pa.Table) else list(X.dtypes)[-1]}"
+    ),
+)
+def test_columns_of_other_kinds_are_named(X):
+    assert_refused(X, "'city'", "encode|Drop")
+
+
+def test_several_columns_of_other_kinds_are_all_named():
+    assert_refused(frame(city=WORDS, born=pd.date_range("2020", periods=40)), "'city'", "'born'")
+
+
+@pytest.mark.parametrize("method", ["predict", "kernel"])
+def test_columns_of_other_kinds_are_named_after_fitting_too(method):
+    model = quick().fit(frame(city=np.arange(40)))
+    with pytest.raises(ValueError, match="'city'"):
+        getattr(model, method)(frame(city=WORDS))
+
+
+@pytest.mark.parametrize("X", [np.array([["a", "b"]] * 5), np.array([["a", 1.0]] * 5, dtype=object), [["a", 1]] * 5])
+def test_text_in_arrays_is_refused(X):
+    assert_refused(X, "'a'", "number|float")
+
+
+def test_dates_in_arrays_are_refused():
+    assert_refused(np.array([["2020-01-01", "2021-05-05"], ["2020-02-02", "2023-01-01"]] * 5, "datetime64[D]"), "date")
+
+
+# Shapes and other kinds of data
+
+
+@pytest.mark.parametrize("make", [sp.csr_matrix, sp.csc_array, sp.coo_array])
+def test_sparse_matrices_are_told_what_to_do(make):
+    assert_refused(make(rows()), "[Ss]parse", "toarray", error=TypeError)
+
+
+@pytest.mark.parametrize("X", [rows() + 1j, pd.DataFrame(rows() + 1j), torch.from_numpy(rows()) + 1j, [[1j], [2.0]]])
+def test_complex_numbers_are_refused_without_a_dump(X):
+    assert_refused(X, "[Cc]omplex")
+
+
+@pytest.mark.parametrize(
+    ("X", "fragments"),
+    [
+        (np.empty((0, 3)), ["0 sample"]),
+        (np.empty((5, 0)), ["0 feature"]),
+        (pd.DataFrame({"age": []}), ["0 sample"]),
+        (rows()[:1], ["1 sample", "minimum of 2"]),
+        (rows()[:, 0], ["2D array", "reshape"]),
+        (rows().reshape(4, 10, 3), ["dim 3|3 dim"]),
+    ],
+)
+def test_wrong_shapes_are_refused(X, fragments):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the fragments are checked below
+        quick().fit(X)
+    for fragment in fragments:
+        assert re.search(fragment, str(caught.value))
+
+
+@pytest.mark.parametrize("X", [None, "abc", {"a": [1, 2]}, [[1, 2], [3]], 5])
+def test_things_that_are_no_table_are_refused(X):
+    with pytest.raises((ValueError, TypeError)):
+        quick().fit(X)
+
+
+def test_a_tensor_that_wants_gradients_is_accepted():
+    X = torch.from_numpy(rows())
+    labels = quick().fit(X.clone().requires_grad_()).labels_
+    np.testing.assert_array_equal(labels, quick().fit(X).labels_)
+
+
+# Numbers of rows and clusters
+
+
+def test_fewer_rows_than_clusters():
+    assert_refused(rows(), "n_clusters=50", "n_samples=40", "Lower n_clusters", model=quick(50))
+
+
+def test_fewer_training_rows_than_clusters():
+    fragments = ["n_clusters=10", "n_samples=4", r"train_size=0.1 of 40", "Raise train_size or lower n_clusters"]
+    assert_refused(rows(), *fragments, model=quick(10, train_size=0.1))
+
+
+@pytest.mark.parametrize("n_clusters", [0, -1, 2.0, 1.5, "2", None, True, np.nan])
+def test_impossible_numbers_of_clusters(n_clusters):
+    assert_refused(
+        rows(),
+        f"'n_clusters' parameter of KNet must be an integer >= 1. Got {n_clusters!r} instead",
+        model=quick(n_clusters),
+    )
+
+
+def test_one_cluster_is_allowed():
+    X = rows()
+    model = quick(1).fit(X)
+    assert set(model.labels_) == {0}
+    assert_sound(model, X)
+    np.testing.assert_array_equal(model.predict_proba(X), np.ones((40, 1)))
+
+
+def test_as_many_clusters_as_rows():
+    X = rows(12)
+    model = quick(12).fit(X)
+    assert sorted(model.labels_) == list(range(12))
+    assert_sound(model, X)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("laplacian", ["dense", "blocked", "nystroem"])
+def test_a_handful_of_rows_is_enough(n, laplacian):
+    X = rows(n)
+    assert_sound(quick(2, laplacian=laplacian).fit(X), X)
+
+
+# Degenerate data
+
+
+def test_constant_columns_change_nothing():
+    X = rows()
+    padded = np.column_stack([X, np.full(40, 7.0), np.full(40, 0.1), np.zeros(40)])
+    model = quick().fit(padded)
+    assert_sound(model, padded)
+    np.testing.assert_array_equal(model.labels_ == model.labels_[0], np.arange(40) < 20)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 7.0, 1e30, -1e-30])
+@pytest.mark.parametrize("n_clusters", [2, 5])
+def test_equal_rows_are_one_cluster_and_a_warning(value, n_clusters):
+    X = np.full((20, 3), value)
+    with pytest.warns(KNetDataWarning, match=rf"only 1 distinct row .*n_clusters={n_clusters}.*Lower n_clusters"):
+        model = quick(n_clusters).fit(X)
+    assert len(set(model.labels_)) == 1
+    assert_sound(model, X)
+
+
+def test_duplicate_rows_fall_together():
+    X = np.repeat(rows()[[0, 1, 30]], 10, axis=0)
+    model = quick(2).fit(X)
+    assert_sound(model, X)
+    assert all(len(set(model.labels_[i : i + 10])) == 1 for i in (0, 10, 20))
+    assert model.labels_[0] == model.labels_[10] != model.labels_[20]
+
+
+@pytest.mark.parametrize("laplacian", ["dense", "blocked", "nystroem"])
+def test_fewer_distinct_rows_than_clusters_is_warned_of(laplacian):
+    X = np.repeat(rows()[[0, 1, 30]], 10, axis=0)
+    with pytest.warns(KNetDataWarning, match=r"only 3 distinct rows .*n_clusters=5"):
+        model = quick(5, laplacian=laplacian).fit(X)
+    assert len(set(model.labels_)) <= 3
+    assert_sound(model, X)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e30, 1e300])
+def test_scales_of_any_size(scale):
+    X = rows()
+    model = quick().fit(X * scale)
+    np.testing.assert_array_equal(model.labels_ == model.labels_[0], np.arange(40) < 20)
+    assert_sound(model, X * scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scales_may_be_mixed(dtype):
+    X = (rows() * [1e30, 1e-30, 1.0]).astype(dtype)
+    model = quick().fit(X)
+    np.testing.assert_array_equal(model.labels_ == model.labels_[0], np.arange(40) < 20)
+    assert_sound(model, X)
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e300])
+def test_unscaled_data_beyond_single_precision_is_refused(scale):
+    assert_refused(rows() * scale, "scale='none'", "scale='standard'", model=quick(scale="none"))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e4])
+def test_unscaled_data_of_extreme_size_gives_sound_labels_or_says_why(recwarn, scale):
+    X = rows() * scale
+    model = quick(scale="none").fit(X)
+    warned = [w for w in recwarn if issubclass(w.category, KNetDataWarning)]
+    assert warned or np.array_equal(model.labels_ == model.labels_[0], np.arange(40) < 20)
+    assert_sound(model, X)
+
+
+def test_the_largest_numbers_there_are():
+    X = np.clip(rows() * 1e307, -1.7e308, 1.7e308)  # finite, but their sum is not
+    assert_sound(quick().fit(X), X)
+
+
+# After fitting
+
+
+def test_unfitted_models_say_so():
+    for method in ("predict", "transform", "predict_proba", "score_samples", "kernel", "recluster"):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(quick(), method)(rows())
+
+
+@pytest.mark.parametrize("method", ["predict", "transform", "predict_proba", "score_samples", "kernel", "recluster"])
+def test_the_wrong_number_of_features_is_counted(method):
+    model = quick().fit(rows())
+    with pytest.raises(ValueError, match=r"X has 2 features, but KNet is expecting 3 features"):
+        getattr(model, method)(rows()[:, :2])
+
+
+def test_the_second_argument_of_the_kernel_is_checked_too():
+    model = quick().fit(rows())
+    with pytest.raises(ValueError, match="2 features"):
+        model.kernel(rows(), rows()[:, :2])
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_wrong_names_are_named(kind):
+    model = quick().fit(TABLES[kind](rows()))
+    other = pd.DataFrame(rows(), columns=["age", "size", "weight"])
+    with pytest.raises(ValueError, match=r"(?s)feature names should match.*size.*height"):
+        model.predict(other)
+    with pytest.raises(ValueError, match=r"(?s)feature names should match.*order"):
+        model.predict(pd.DataFrame(rows(), columns=["height", "age", "weight"]))
+
+
+def test_an_array_for_a_model_with_names_is_warned_of():
+    model = quick().fit(pd.DataFrame(rows(), columns=NAMES))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(rows())
+
+
+@pytest.mark.parametrize(
+    "bad", [np.full((10, 5), np.nan), rows()[:1, :2], np.empty((0, 4)), pd.DataFrame({"z": WORDS})]
+)
+def test_a_refused_second_fit_leaves_the_first_one_whole(bad):
+    X = pd.DataFrame(rows(), columns=NAMES)
+    model = quick().fit(X)
+    labels = model.labels_
+    with pytest.raises(ValueError):  # noqa: PT011 - the messages are checked elsewhere
+        model.fit(bad)
+    np.testing.assert_array_equal(model.predict(X), labels)
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == NAMES
+
+
+# Parameters
+
+
+TYPOS = {
+    "u_update": [("EIG", "eig"), ("smaa", "sma")],
+    "sigma": [("medain", "median"), ("Auto", "auto")],
+    "init": [("identify", "identity"), ("pre-train", "pretrain")],
+    "hidden_width": [("aut", "auto")],
+    "u_columns": [("C-1", "c-1")],
+    "reconstruction_weight": [("balance", "balanced")],
+    "degrees": [("fix", "fixed"), ("differentiate", "differentiated")],
+    "laplacian": [("nystrom", "nystroem"), ("blocks", "blocked"), ("Dense", "dense")],
+    "train_size": [("automatic", "auto"), ("AUTO", "auto")],
+    "scale": [("standart", "standard"), ("None", "none")],
+}
+
+
+@pytest.mark.parametrize(("name", "typo", "meant"), [(name, *pair) for name, pairs in TYPOS.items() for pair in pairs])
+def test_a_typo_is_asked_about(name, typo, meant):
+    assert_refused(
+        rows(),
+        f"'{name}' parameter of KNet",
+        re.escape(repr(typo)),
+        f"did you mean '{meant}'",
+        model=quick(**{name: typo}),
+    )
+
+
+def test_something_else_entirely_is_only_told_the_choices():
+    with pytest.raises(ValueError, match=r"must be 'eig', 'sma' or a callable. Got 'xyz' instead\.$"):
+        quick(u_update="xyz").fit(rows())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("sigma", value) for value in (0, -1.0, np.nan, np.inf, None, True)],
+        *[("sigma_scale", value) for value in (0, -1, "x")],
+        *[("reconstruction_weight", value) for value in (-1, np.nan, None)],
+        *[("train_size", value) for value in (0, -5, 0.0, 1.5, None)],
+        *[("lr", value) for value in (0, -1e-3, "x", np.inf)],
+        *[("tol", value) for value in (-1, np.nan, "x")],
+        *[("batch_size", value) for value in (0, 1, 2.5)],
+        *[(name, value) for name in ("max_rounds", "steps_per_round", "n_init") for value in (0, -1, 1.5, None)],
+        *[(name, 0) for name in ("n_components", "hidden_width", "n_hidden_layers")],
+        ("verbose", -1),
+        ("callback", 3),
+        ("encoder", 3),
+        ("encoder", torch.nn.Linear),
+        ("u_update", None),
+        ("init", 3),
+    ],
+)
+def test_bad_parameters_are_named_with_what_is_allowed(name, value):
+    assert_refused(rows(), f"The '{name}' parameter of KNet must be .*Got .* instead", model=quick(**{name: value}))
+
+
+@pytest.mark.parametrize("device", ["cudda", "cpux", 3, "cuda:99"])
+def test_devices_this_machine_lacks(device):
+    assert_refused(
+        rows(), "'device' parameter of KNet must be 'auto'", "use 'auto' or 'cpu'", model=quick(device=device)
+    )
+
+
+def test_a_bad_seed_is_refused():
+    assert_refused(rows(), "seed", model=quick(random_state="x"))
+
+
+def test_unknown_parameters_are_refused():
+    with pytest.raises(TypeError, match="sigmaa"):
+        KNet(2, sigmaa=3)
+    with pytest.raises(ValueError, match=r"(?s)Invalid parameter 'sigmaa'.*'sigma'"):
+        KNet(2).set_params(sigmaa=3)
+
+
+def test_parameters_are_checked_before_the_data():
+    with pytest.raises(ValueError, match="'lr' parameter"):
+        quick(lr=-1).fit("not even a table")
+
+
+# Kernels that tell nothing apart
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 1e-100, 1e-200, 1e-300])
+def test_a_kernel_close_to_the_identity_warns_with_the_knob(sigma):
+    X = rows()
+    with pytest.warns(KNetDataWarning, match=r"close to the identity.*Raise sigma or sigma_scale"):
+        model = quick(sigma=sigma).fit(X)
+    assert_sound(model, X)
+
+
+@pytest.mark.parametrize("sigma", [1e6, 1e100, 1e200, 1e300])
+def test_a_kernel_close_to_all_ones_warns_with_the_knob(sigma):
+    X = rows()
+    with pytest.warns(KNetDataWarning, match=r"close to all ones.*Lower sigma or sigma_scale"):
+        model = quick(sigma=sigma).fit(X)
+    assert_sound(model, X)
+
+
+@pytest.mark.parametrize("sigma_scale", [1e-6, 1e6])
+def test_sigma_scale_warns_alike(sigma_scale):
+    with pytest.warns(KNetDataWarning, match="sigma_scale"):
+        quick(sigma="median", sigma_scale=sigma_scale).fit(rows())
+
+
+def test_an_ordinary_fit_warns_of_nothing(recwarn):
+    quick(tol=2.0).fit(rows())  # stops after the first round
+    assert [w for w in recwarn if issubclass(w.category, KNetDataWarning)] == []
+
+
+def test_warnings_point_to_the_line_of_the_user():
+    with pytest.warns(KNetDataWarning) as caught:
+        quick(sigma=1e6).fit(rows())
+    assert caught[0].filename == __file__
+
+
+def test_the_helper_can_fail():
+    with pytest.raises(AssertionError, match="is not in"):
+        assert_refused(with_bad(np.nan), "a text that is not there")
+    with pytest.raises(pytest.fail.Exception):
+        assert_refused(rows(), "")

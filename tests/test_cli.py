@@ -1,0 +1,532 @@
+"""The command line, end to end: the installed `knet` on real files."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_blobs
+from typer.testing import CliRunner
+
+from knet import cli, load
+
+KNET = Path(sys.executable).with_name("knet")
+QUICK = ["--rounds", "2"]
+SUFFIXES = ["csv", "tsv", "parquet", "feather", "npy", "npz"]
+
+
+def run(*args, stdin=None, cwd=None, **options):
+    """Run the installed command as a process of its own."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    command = [str(KNET), *map(str, args)]
+    return subprocess.run(command, input=stdin, capture_output=True, cwd=cwd, env=env, timeout=120, **options)
+
+
+def call(*args, stdin=None):
+    """Run the command inside this process, which spares the imports."""
+    return CliRunner().invoke(cli.app, [str(arg) for arg in args], input=stdin)
+
+
+def frame(n_rows=240, n_columns=3, seed=0):
+    X, y = make_blobs(n_rows, n_columns, centers=3, cluster_std=0.3, center_box=(-4, 4), random_state=seed)
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(n_columns)])
+    return table, np.array(["ant", "bee", "cow"])[y]
+
+
+def write(table, path):
+    writers = {
+        ".csv": lambda: table.to_csv(path, index=False),
+        ".tsv": lambda: table.to_csv(path, index=False, sep="\t"),
+        ".parquet": lambda: table.to_parquet(path),
+        ".feather": lambda: table.to_feather(path),
+        ".npy": lambda: np.save(path, table.to_numpy()),
+        ".npz": lambda: np.savez(path, X=table.to_numpy(), other=np.arange(3)),
+    }
+    writers[path.suffix]()
+    return path
+
+
+def read(path):
+    readers = {
+        ".csv": pd.read_csv,
+        ".tsv": lambda p: pd.read_csv(p, sep="\t"),
+        ".parquet": pd.read_parquet,
+        ".feather": pd.read_feather,
+        ".npy": lambda p: pd.DataFrame({"label": np.load(p)}),
+        ".npz": lambda p: pd.DataFrame(dict(np.load(p))),
+    }
+    return readers[path.suffix](path)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A model file, its data, and the labels of the fit."""
+    folder = tmp_path_factory.mktemp("trained")
+    table, _ = frame()
+    data = write(table, folder / "data.csv")
+    result = call("fit", data, "-c", 3, *QUICK, "-o", folder / "m.safetensors", "--labels", folder / "labels.csv")
+    assert result.exit_code == 0, result.stderr
+    return folder / "m.safetensors", table, pd.read_csv(folder / "labels.csv").label.to_numpy()
+
+
+def refuses(result, *texts):
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    for text in texts:
+        assert text in result.stderr
+
+
+# What is said, and where
+
+
+def test_help_and_version_import_neither_torch_nor_sklearn():
+    script = (
+        "import sys; from typer.testing import CliRunner; from knet.cli import app\n"
+        "for args in (['--help'], ['fit', '--help'], ['--version']):\n"
+        "    assert CliRunner().invoke(app, args).exit_code == 0\n"
+        "heavy = {'torch', 'sklearn', 'scipy', 'numpy', 'pyarrow', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_version_is_that_of_the_package():
+    from knet import __version__
+
+    assert run("--version").stdout.decode() == f"knet {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "embed", "report", "export", "info", "demo"])
+def test_every_command_has_help(command):
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.stdout
+
+
+def test_fit_writes_data_to_files_and_the_rest_to_stderr(trained, tmp_path):
+    _, table, labels = trained
+    write(table, tmp_path / "data.csv")
+    done = run("fit", "data.csv", "-c", 3, *QUICK, "-o", "m.safetensors", "--labels", "l.csv", cwd=tmp_path)
+    text = done.stderr.decode()
+    assert done.returncode == 0, text
+    assert done.stdout == b""
+    assert "round 1: HSIC" in text
+    assert "\x1b" not in text
+    assert "\r" not in text
+    np.testing.assert_array_equal(read(tmp_path / "l.csv").label, labels)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "l.csv", "m.safetensors"]
+
+
+def test_unknown_option_is_wrong_usage():
+    assert call("fit", "x.csv", "-c", "3", "--nope").exit_code == 2
+    assert call("nope").exit_code == 2
+
+
+def test_json_is_one_object_on_stdout(trained, tmp_path):
+    model, table, labels = trained
+    data = write(table, tmp_path / "new.csv")
+    done = json.loads(call("predict", model, data, "-o", tmp_path / "out.csv", "--json").stdout)
+    assert done["rows"] == len(table)
+    assert done["sizes"] == np.bincount(labels, minlength=3).tolist()
+    facts = json.loads(call("info", model, "--json").stdout)
+    assert facts["clusters"] == 3
+    assert facts["columns"] == ["x0", "x1", "x2"]
+    refuses(call("predict", model, data, "--json"), "--output")
+    done = json.loads(call("fit", data, "-c", 3, *QUICK, "--json").stdout)
+    assert sum(done["sizes"]) == len(table)
+
+
+def test_info_reads_well(trained):
+    text = call("info", trained[0]).stdout
+    assert "clusters" in text
+    assert "x0, x1, x2" in text
+
+
+# Formats
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_reads_and_writes_every_format(trained, tmp_path, suffix):
+    model, table, labels = trained
+    data, out = write(table, tmp_path / f"new.{suffix}"), tmp_path / f"out.{suffix}"
+    result = call("predict", model, data, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    np.testing.assert_array_equal(read(out).label, labels)
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "parquet", "feather", "npy", "npz"])
+def test_fits_every_format_alike(trained, tmp_path, suffix):
+    _, table, labels = trained
+    result = call("fit", write(table, tmp_path / f"d.{suffix}"), "-c", 3, *QUICK, "--labels", tmp_path / "l.csv")
+    assert result.exit_code == 0, result.stderr
+    np.testing.assert_array_equal(read(tmp_path / "l.csv").label, labels)
+
+
+def test_stdin_and_stdout_make_a_pipe(trained):
+    model, table, labels = trained
+    done = run("predict", model, "-", stdin=table.to_csv(index=False).encode())
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == "label"
+    assert [int(line) for line in lines[1:]] == labels.tolist()
+    result = call("fit", "-", "-c", 3, *QUICK, stdin=table.to_csv(index=False))
+    assert [int(line) for line in result.stdout.splitlines()[1:]] == labels.tolist()
+
+
+def test_more_columns_on_request(trained, tmp_path):
+    model, table, _ = trained
+    data, fitted = write(table, tmp_path / "new.csv"), load(model)
+    call("predict", model, data, "-o", tmp_path / "o.parquet", "--proba", "--score", "--embedding")
+    out = read(tmp_path / "o.parquet")
+    X = table.to_numpy()
+    np.testing.assert_array_equal(out.filter(like="proba_"), fitted.predictor_.memberships(X))
+    np.testing.assert_array_equal(out.score, fitted.predictor_.log_degrees(X))
+    np.testing.assert_array_equal(out.filter(like="psi_"), fitted.predictor_.embed(X))
+    call("embed", model, data, "-o", tmp_path / "o.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), fitted.predictor_.embed(X))
+
+
+def test_ids_and_order_are_kept(trained, tmp_path):
+    model, table, labels = trained
+    order = np.random.default_rng(0).permutation(len(table))
+    shuffled = table.iloc[order].assign(key=[f"{i:05d}" for i in order])
+    shuffled.iloc[0, 3], shuffled.iloc[1, 3], shuffled.iloc[2, 3] = "NA", 'say "a, b"', "\u00e9t\u00e9\nnew line"
+    data = write(shuffled, tmp_path / "new.csv")
+    result = call("predict", model, data, "--id-col", "key", "-o", tmp_path / "out.csv")
+    assert result.exit_code == 0, result.stderr
+    out = pd.read_csv(tmp_path / "out.csv", dtype={"key": str}, keep_default_na=False)
+    assert out.key.tolist() == shuffled.key.tolist()
+    np.testing.assert_array_equal(out.label, labels[order])
+    refuses(call("predict", model, data, "--id-col", "kee"), "no column 'kee'", "Did you mean 'key'?")
+
+
+def test_columns_may_come_in_any_order_with_others_between(trained, tmp_path):
+    model, table, labels = trained
+    wide = table[["x2", "x0", "x1"]].assign(note="text", when="2024-01-01")
+    call("predict", model, write(wide, tmp_path / "new.csv"), "-o", tmp_path / "out.csv")
+    np.testing.assert_array_equal(read(tmp_path / "out.csv").label, labels)
+
+
+def test_unicode_and_repeated_column_names(tmp_path):
+    table, _ = frame()
+    text = table.to_csv(index=False, header=False)
+    data = tmp_path / "dup.csv"
+    data.write_text("\ufeff\u03c3,\u03c3,\u6e29\u5ea6\n" + text, encoding="utf-8")
+    result = call("fit", data, "-c", 3, *QUICK, "-o", tmp_path / "m.safetensors", "--labels", tmp_path / "l.csv")
+    assert result.exit_code == 0, result.stderr
+    assert "'\u03c3.1'" in result.stderr
+    call("predict", tmp_path / "m.safetensors", data, "-o", tmp_path / "again.csv")
+    assert (tmp_path / "l.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
+    facts = json.loads(call("info", tmp_path / "m.safetensors", "--json").stdout)
+    assert facts["columns"] == ["\u03c3", "\u03c3.1", "\u6e29\u5ea6"]
+
+
+def test_a_file_without_header_asks_and_then_works(trained, tmp_path):
+    model, table, labels = trained
+    data = tmp_path / "bare.csv"
+    data.write_text(table.to_csv(index=False, header=False))
+    refuses(call("predict", model, data), "--no-header")
+    call("predict", model, data, "--no-header", "-o", tmp_path / "out.csv")
+    np.testing.assert_array_equal(read(tmp_path / "out.csv").label, labels)
+
+
+# Files that cannot be read or written
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("ragged.csv", b"a,b\n1,2\n3\n4,5\n", ["Row 2 has 1 fields where the header has 2", "ragged.csv"]),
+        ("wide.csv", b"a,b\n1,2\n3,4,5\n", ["Row 2 has 3 fields where the header has 2"]),
+        ("empty.csv", b"", ["empty.csv is empty"]),
+        ("header.csv", b"a,b\n", ["header.csv has no rows"]),
+        ("latin.csv", b"a,b\n1,\xe9\n", ["latin.csv", "UTF-8"]),
+        ("data.xlsx", b"PK", ["cannot read", ".parquet", "standard input"]),
+        ("not.parquet", b"a,b\n1,2\n", ["not.parquet", "Parquet"]),
+        ("not.feather", b"a,b\n1,2\n", ["not.feather"]),
+        ("not.npy", b"a,b\n1,2\n", ["not.npy"]),
+        ("one.csv", b"a,b\n1,2\n", ["minimum of 2 is required"]),
+    ],
+)
+def test_bad_files_are_refused_in_one_line(tmp_path, name, content, said):
+    data = tmp_path / name
+    data.write_bytes(content)
+    result = call("fit", data, "-c", 2, "--labels", tmp_path / "l.csv")
+    refuses(result, *said)
+    assert result.stderr.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+
+
+def test_missing_files_and_models(trained, tmp_path):
+    refuses(call("fit", tmp_path / "none.csv", "-c", 2), "There is no file")
+    refuses(call("info", tmp_path / "none.safetensors"), "no model file")
+    (tmp_path / "bad.safetensors").write_bytes(b"not a model")
+    refuses(call("info", tmp_path / "bad.safetensors"), "not a model file, or it is damaged")
+
+
+def test_predict_names_the_columns_it_misses(trained, tmp_path):
+    model, table, _ = trained
+    data = write(table.rename(columns={"x1": "x_1"}), tmp_path / "new.csv")
+    refuses(call("predict", model, data, "-o", tmp_path / "out.csv"), "needs the column 'x1'", "'x_1'")
+    data = write(table.astype({"x1": object}).replace({"x1": {table.x1[200]: "n.a. or so"}}), tmp_path / "text.csv")
+    refuses(call("predict", model, data, "-o", tmp_path / "out.csv"), "text.csv", "'x1'", "n.a. or so")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_outputs_are_not_overwritten_unasked(trained, tmp_path):
+    model, table, _ = trained
+    data, out = write(table, tmp_path / "new.csv"), tmp_path / "out.csv"
+    out.write_text("precious")
+    refuses(call("predict", model, data, "-o", out), "exists already", "--force")
+    refuses(call("fit", data, "-c", 3, "-o", out), "exists already")
+    refuses(call("report", model, data, "-o", out), "exists already")
+    assert out.read_text() == "precious"
+    assert call("predict", model, data, "-o", out, "--force").exit_code == 0
+    assert out.read_text() != "precious"
+
+
+def test_outputs_need_a_folder_and_a_known_suffix(trained, tmp_path):
+    model, table, _ = trained
+    data = write(table, tmp_path / "new.csv")
+    refuses(call("predict", model, data, "-o", tmp_path / "none" / "out.csv"), "There is no folder")
+    refuses(call("predict", model, data, "-o", tmp_path / "out.doc"), "cannot write")
+    refuses(call("fit", data, "-c", 3, "--labels", tmp_path / "out.doc"), "cannot write")
+
+
+def test_read_only_folder_is_refused(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    script = (
+        "import os; from pathlib import Path; from knet.outputs import check_target\n"
+        "os.getuid() or os.setuid(65534)\n"  # the superuser may write everywhere
+        "check_target(Path('out.csv'), force=False)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=closed, timeout=60)
+    assert done.returncode == 1
+    assert "The folder . cannot be written to." in done.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_killed_in_the_middle_leaves_no_partial_output(trained, tmp_path, number, code):
+    model, table, _ = trained
+    command = [str(KNET), "predict", str(model), "-", "-o", str(tmp_path / "out.csv")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        rows = table.to_csv(index=False, header=False).encode() * 200
+        process.stdin.write(b"x0,x1,x2\n" + rows)
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob(".out.csv.*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        process.send_signal(number)
+        time.sleep(0.2)
+        process.stdin.close()
+        assert process.wait(timeout=30) == code
+    assert not (tmp_path / "out.csv").exists()
+    if number != signal.SIGKILL:
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_is_no_error_message(trained, tmp_path):
+    model, table, _ = trained
+    data = write(pd.concat([table] * 300), tmp_path / "long.csv")
+    done = subprocess.run(
+        f"'{KNET}' predict '{model}' '{data}' | head -n 2", shell=True, capture_output=True, timeout=60
+    )
+    assert done.stdout.count(b"\n") == 2
+    assert b"Traceback" not in done.stderr
+    assert b"rror" not in done.stderr
+
+
+# Columns that are not numbers
+
+
+@pytest.fixture
+def messy(tmp_path):
+    table, _ = frame()
+    table["kind"] = np.where(np.arange(len(table)) % 2, "r\u00f8d", "bl\u00e5")
+    table["when"] = pd.date_range("2024-01-01", periods=len(table)).strftime("%Y-%m-%d")
+    table["flag"] = np.arange(len(table)) % 3 == 0
+    table.loc[5, "x1"] = None
+    table.loc[7, "kind"] = None
+    return write(table, tmp_path / "messy.csv"), table
+
+
+def test_columns_at_fault_are_named_with_the_way_out(messy):
+    data, _ = messy
+    refuses(call("fit", data, "-c", 3), "'kind' holds text", "--one-hot", "--drop")
+    refuses(call("fit", data, "-c", 3, "--one-hot"), "'when' holds dates", "--dates")
+    refuses(call("fit", data, "-c", 3, "--one-hot", "--dates"), "'x1' (1)", "'kind' (1)", "--impute median")
+    refuses(call("fit", data, "-c", 3, "--impute", "mode"), "must be 'median'")
+    refuses(call("fit", data, "-c", 3, "--drop", "kimd"), "no column 'kimd'", "Did you mean 'kind'?")
+    refuses(call("fit", data, "-c", 3, "--columns", "kind", "--drop", "kind"), "No columns are left")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_recipe_travels_with_the_model(messy, tmp_path, suffix):
+    data, table = messy
+    options = ["--one-hot", "--dates", "--impute", "median", *QUICK]
+    result = call("fit", data, "-c", 3, *options, "-o", tmp_path / "m.safetensors", "--labels", tmp_path / "l.csv")
+    assert result.exit_code == 0, result.stderr
+    new = table.assign(when=pd.to_datetime(table.when)) if suffix == "parquet" else table
+    new = write(new, tmp_path / f"new.{suffix}")
+    result = call("predict", tmp_path / "m.safetensors", new, "-o", tmp_path / "again.csv")
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "l.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
+    strange = write(table.assign(kind="gr\u00f8nn"), tmp_path / "strange.csv")
+    result = call("predict", tmp_path / "m.safetensors", strange, "-o", tmp_path / "other.csv")
+    assert f"{len(table)} rows have a value of 'kind' that the model never saw" in result.stderr
+    names = load(tmp_path / "m.safetensors").feature_names_in_.tolist()
+    assert names == ["x0", "x1", "x2", "kind=bl\u00e5", "kind=r\u00f8d", "when", "flag"]
+
+
+def test_dropping_the_columns_is_enough(messy, tmp_path):
+    data, _ = messy
+    result = call("fit", data, "-c", 3, "--drop", "kind,when", "--drop", "x1", *QUICK, "-o", tmp_path / "m.safetensors")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(call("info", tmp_path / "m.safetensors", "--json").stdout)["columns"] == ["x0", "x2", "flag"]
+
+
+def test_gaps_in_new_rows_of_a_model_that_fills_none(trained, tmp_path):
+    model, table, _ = trained
+    table = table.copy()
+    table.loc[3, "x2"] = None
+    refuses(call("predict", model, write(table, tmp_path / "gap.csv")), "'x2' (1)", "fitted without --impute")
+
+
+def test_too_many_categories_are_refused(tmp_path):
+    table, _ = frame()
+    data = write(table.assign(name=[f"n{i}" for i in range(len(table))]), tmp_path / "d.csv")
+    refuses(call("fit", data, "-c", 3, "--one-hot"), "'name' has 240 different values", "--id-col")
+
+
+def test_target_scores_and_is_never_used(trained, tmp_path):
+    model, table, labels = trained
+    data = write(table.assign(animal=frame()[1]), tmp_path / "d.csv")
+    result = call("fit", data, "-c", 3, *QUICK, "--target", "animal", "--labels", tmp_path / "l.csv", "--json")
+    done = json.loads(result.stdout)
+    assert done["nmi"] > 0.9
+    assert done["accuracy"] > 0.9
+    np.testing.assert_array_equal(read(tmp_path / "l.csv").label, labels)
+    result = call("predict", model, data, "--target", "animal", "-o", tmp_path / "p.csv", "--json")
+    assert json.loads(result.stdout)["nmi"] == done["nmi"]
+
+
+def test_report_of_a_fit_and_of_a_saved_model(trained, tmp_path):
+    table = trained[1].assign(animal=frame()[1], key=[f"k{i}" for i in range(240)])
+    data, model = write(table, tmp_path / "d.csv"), tmp_path / "m.safetensors"
+    options = ["--id-col", "key", "--target", "animal", "--refits", 0]
+    result = call("fit", data, "-c", 3, *QUICK, *options, "-o", model, "--report", tmp_path / "fit.html")
+    assert result.exit_code == 0, result.stderr
+    result = call("report", model, data, "-o", tmp_path / "later.html", "--refits", 0)
+    assert result.exit_code == 0, result.stderr
+    for name in ("fit.html", "later.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "Clusters in d.csv" in text
+        assert "Agreement with the given labels" in text
+        assert re.search(r"<td>k\d+</td>", text)
+
+
+# Options of the machine
+
+
+def test_same_seed_same_labels_and_threads_are_given_back(trained, tmp_path):
+    import torch
+
+    _, table, labels = trained
+    data, before = write(table, tmp_path / "d.csv"), torch.get_num_threads()
+    result = call("fit", data, "-c", 3, *QUICK, "--seed", 0, "--threads", 1, "--device", "cpu")
+    assert [int(line) for line in result.stdout.splitlines()[1:]] == labels.tolist()
+    assert torch.get_num_threads() == before
+    refuses(call("fit", data, "-c", 3, "--device", "abacus"), "device", "'auto'")
+    refuses(call("fit", data, "-c", 0), "n_clusters")
+    refuses(call("fit", data, "-c", 3, "--sigma", "medium"), "did you mean 'median'?")
+
+
+# ONNX
+
+
+def test_onnx_graph_labels_a_file_as_predict_does(messy, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    table = messy[1]
+    numeric = write(table.drop(columns=["kind", "when", "flag"]), tmp_path / "numeric.csv")
+    model, onnx = tmp_path / "m.safetensors", tmp_path / "m.onnx"
+    call("fit", numeric, "-c", 3, *QUICK, "--impute", "median", "-o", model)
+    result = call("export", model, "--onnx", onnx, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["largest_difference"] < 1e-6
+    call("predict", model, numeric, "-o", tmp_path / "o.parquet", "--proba", "--embedding")
+    out = read(tmp_path / "o.parquet")
+    session = runtime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
+    columns = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+    label, probabilities, embedding = session.run(None, {"X": pd.read_csv(numeric)[columns].to_numpy()})
+    np.testing.assert_array_equal(label, out.label)
+    np.testing.assert_allclose(probabilities, out.filter(like="proba_"), atol=1e-9)
+    np.testing.assert_allclose(embedding, out.filter(like="psi_"), atol=1e-9)
+
+
+# The demo
+
+
+def test_demo_without_matplotlib_says_so_and_does_the_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "DEMO_ROWS", 6000)
+    monkeypatch.setitem(sys.modules, "knet.plots", None)
+    result = call("demo", "-o", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "NMI with the true arms" in result.stdout
+    assert result.stderr.count("matplotlib is missing") == 1
+    assert load(tmp_path / "spiral2.safetensors").n_clusters == 3
+
+
+def test_without_arrow_the_way_to_get_it_is_named():
+    script = "import sys; sys.modules['pyarrow'] = None; from knet.cli import app; app(['fit', 'x.csv', '-c', '3'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == "knet: Reading tables needs pyarrow. Install it with: pip install 'knet[tables]'\n"
+
+
+# Size
+
+
+@pytest.mark.slow
+def test_a_million_rows_are_labelled_in_bounded_memory(trained, tmp_path):
+    import resource
+
+    model, table, labels = trained
+    small, large = write(table, tmp_path / "small.csv"), tmp_path / "large.csv"
+    rows = table.to_csv(index=False, header=False)
+    n_copies = 1_000_000 // len(table) + 1
+    with large.open("w") as file:
+        file.write("x0,x1,x2\n")
+        for _ in range(n_copies):
+            file.write(rows)
+    peaks = []
+    for data in (small, large):
+        assert run("predict", model, data, "-o", data.with_suffix(".parquet")).returncode == 0
+        peaks.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+    out = read(large.with_suffix(".parquet"))
+    np.testing.assert_array_equal(out.label, np.tile(labels, n_copies))
+    assert peaks[1] - peaks[0] < 150, f"{peaks} MB"
+
+
+# The documentation
+
+
+def test_documented_options_exist():
+    text = (Path(__file__).parents[1] / "docs" / "cli.md").read_text(encoding="utf-8")
+    known = {option for command in cli.app.registered_commands for option in help_options(command.callback.__name__)}
+    used = set(re.findall(r"(?<![-\w])--[a-z][a-z-]*", text)) - {"--help", "--install-completion"}
+    assert used <= known, used - known
+    commands = set(re.findall(r"knet (fit|predict|embed|report|export|info|demo|scan)\b", text))
+    assert commands == {command.callback.__name__ for command in cli.app.registered_commands}
+
+
+def help_options(command):
+    return re.findall(r"--[a-z][a-z-]*", call(command, "--help").stdout)

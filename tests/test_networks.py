@@ -1,0 +1,275 @@
+"""Encoders: the exact start, restarts, batches, pre-training, and a user's own module."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import pdist
+from sklearn.decomposition import PCA
+from torch import nn
+
+from knet.fitting import build_networks
+from knet.networks import Copies, ResidualMLP, batches, linear_start, pretrain
+
+DTYPES = [torch.float32, torch.float64]
+
+
+def data(seed, n=60, d=4, dtype=torch.float64):
+    scales = np.linspace(3, 0.5, d)  # distinct principal directions
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, d)) * scales).to(dtype)
+
+
+def mlp(P, generator, n_restarts=1, **options):
+    return ResidualMLP(P, width=16, depth=2, n_restarts=n_restarts, generator=generator, **options)
+
+
+def copy_of_weights(module):
+    return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+# The start
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_identity_start_is_exact_to_the_bit(seed, generator, dtype):
+    X = data(seed, dtype=dtype)
+    encoder = mlp(linear_start(X, 4), generator, n_restarts=3)
+    for Psi in encoder(X):
+        assert torch.equal(Psi, X)
+
+
+def test_a_wider_embedding_keeps_every_distance(seed, generator):
+    X = data(seed)
+    Psi = mlp(linear_start(X, 7), generator)(X)[0].detach()
+    assert Psi.shape == (60, 7)
+    np.testing.assert_allclose(pdist(Psi), pdist(X), rtol=1e-14)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3])
+def test_a_narrower_embedding_starts_as_pca(seed, generator, n_components):
+    X = data(seed) + 5
+    Psi = mlp(linear_start(X, n_components), generator)(X)[0].detach().numpy()
+    expected = PCA(n_components, svd_solver="full").fit_transform(X.numpy())
+    Psi = Psi - Psi.mean(0)
+    signs = np.sign((Psi * expected).sum(0))
+    np.testing.assert_allclose(Psi * signs, expected, atol=1e-9)
+
+
+def test_the_signs_of_the_start_do_not_depend_on_rounding(seed):
+    X = data(seed)
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(X)))
+    torch.testing.assert_close(linear_start(X[order], 2), linear_start(X, 2))
+    largest = linear_start(X, 3).abs().argmax(0, keepdim=True)
+    assert (linear_start(X, 3).gather(0, largest) > 0).all()
+
+
+def test_the_decoder_of_the_identity_start_is_exact(seed, generator):
+    X = data(seed)
+    encoder, decoder = build_networks(
+        X,
+        n_components=6,
+        width=8,
+        depth=1,
+        start="identity",
+        module=None,
+        n_restarts=2,
+        with_decoder=True,
+        generator=generator,
+    )
+    for row in decoder(encoder(X)):
+        assert torch.equal(row, X)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4])
+def test_the_network_is_the_textbook_one(seed, generator, depth):
+    X = data(seed)
+    net = ResidualMLP(linear_start(X, 3), width=5, depth=depth, n_restarts=2, generator=generator, zero_last=False)
+    for r in range(2):
+        H = X.numpy()
+        weights, biases = [w[r].detach().numpy() for w in net.weights], [b[r].detach().numpy() for b in net.biases]
+        for W, b in zip(weights[:-1], biases[:-1], strict=True):
+            H = np.maximum(H @ W + b, 0)
+        expected = H @ weights[-1] + biases[-1] + X.numpy() @ net.skip.numpy()
+        np.testing.assert_allclose(net(X)[r].detach(), expected, atol=1e-12)
+
+
+# Restarts
+
+
+def test_restarts_differ_in_hidden_weights_only(seed, generator):
+    net = mlp(torch.eye(4), generator, n_restarts=3)
+    for a, b in [(0, 1), (0, 2), (1, 2)]:
+        assert not torch.equal(net.weights[0][a], net.weights[0][b])
+        assert torch.equal(net.weights[-1][a], net.weights[-1][b])
+    assert not net.weights[-1].any()
+
+
+def test_the_first_step_can_leave_the_start(seed, generator):
+    X = data(seed)
+    net = mlp(linear_start(X, 4), generator)
+    net(X).square().sum().backward()
+    assert net.weights[-1].grad.abs().max() > 0
+
+
+def test_one_restart_alone_is_the_same_map(seed, generator):
+    X = data(seed)
+    net = mlp(linear_start(X, 4), generator, n_restarts=3, zero_last=False)
+    for i in range(3):
+        alone = net.restart(i)
+        torch.testing.assert_close(alone(X), net(X)[i : i + 1], atol=1e-13, rtol=0)
+        assert sum(p.numel() for p in alone.parameters()) * 3 == sum(p.numel() for p in net.parameters())
+
+
+def test_a_restart_taken_out_shares_no_memory(seed, generator):
+    X = data(seed)
+    net = mlp(linear_start(X, 4), generator, n_restarts=2, zero_last=False)
+    alone, before = net.restart(1), net(X).detach()
+    with torch.no_grad():
+        for parameter in alone.parameters():
+            parameter += 1
+    assert torch.equal(net(X), before)
+
+
+def test_restarts_do_not_mix(seed, generator):
+    X = data(seed)
+    net = mlp(linear_start(X, 4), generator, n_restarts=3, zero_last=False)
+    net(X)[1].square().sum().backward()
+    for parameter in net.parameters():
+        assert not parameter.grad[0].any()
+        assert not parameter.grad[2].any()
+
+
+def test_rows_of_each_restart_pass_through_it(seed, generator):
+    net = mlp(torch.eye(4, dtype=torch.float64), generator, n_restarts=2, zero_last=False)
+    X, Y = data(seed), data(seed + 1)
+    both = net(torch.stack([X, Y]))
+    torch.testing.assert_close(both[0], net(X)[0])
+    torch.testing.assert_close(both[1], net(Y)[1])
+
+
+def test_weights_come_from_the_generator_alone(seed):
+    nets = []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed)
+        nets.append(mlp(torch.eye(4), torch.Generator().manual_seed(seed)))
+    other = mlp(torch.eye(4), torch.Generator().manual_seed(seed + 1))
+    assert torch.equal(nets[0].weights[0], nets[1].weights[0])
+    assert not torch.equal(nets[0].weights[0], other.weights[0])
+
+
+# Batches
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(60, 20), (61, 20), (59, 20), (7, 64), (100, 3)])
+def test_each_pass_visits_every_row_once(generator, n, batch_size):
+    steps = batches(n, batch_size, 3 * n, 2, generator)
+    passes = []
+    for _ in range(3):
+        visited = next(steps)
+        while visited.shape[1] < n:
+            rows = next(steps)
+            assert rows.shape[1] <= 2 * batch_size
+            visited = torch.cat([visited, rows], 1)
+        passes.append(visited)
+        assert (visited.sort(1)[0] == torch.arange(n)).all()
+    assert not torch.equal(passes[0], passes[1])
+    assert not torch.equal(passes[1], passes[2])
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 5, 17])
+def test_the_number_of_steps_is_kept(generator, n_steps):
+    assert len(list(batches(50, 20, n_steps, 1, generator))) == n_steps
+
+
+def test_restarts_see_different_batches(generator):
+    first, second = next(batches(50, 20, 1, 2, generator))
+    assert not torch.equal(first, second)
+
+
+def test_batches_repeat_from_the_generator_whatever_the_global_one(seed):
+    runs = []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed)
+        runs.append(list(batches(50, 20, 7, 2, torch.Generator().manual_seed(seed))))
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+# Pre-training
+
+
+def test_pretraining_brings_psi_close_to_X(seed, generator):
+    X = data(seed, n=100, d=3, dtype=torch.float32)
+    X = (X - X.mean(0)) / X.std(0)
+    P = linear_start(X, 3)
+    encoder = mlp(torch.zeros_like(P), generator, n_restarts=2, zero_last=False)
+    decoder = mlp(torch.zeros_like(P), generator, n_restarts=2, zero_last=False)
+    with torch.no_grad():
+        before = (encoder(X) - X).square().mean((1, 2))
+    pretrain(encoder, decoder, X, P, n_restarts=2, generator=generator, max_steps=600)
+    with torch.no_grad():
+        Psi = encoder(X)
+        after, back = (Psi - X).square().mean((1, 2)), (decoder(Psi) - X).square().mean((1, 2))
+    assert before.min() > 0.3  # of a variance of 1
+    assert after.max() < 0.1
+    assert back.max() < 0.1
+
+
+def test_pretraining_towards_fewer_dimensions_aims_at_the_principal_ones(seed, generator):
+    X = data(seed, n=100, dtype=torch.float32)
+    P = linear_start(X, 2)
+    encoder = mlp(torch.zeros_like(P), generator, zero_last=False)
+    decoder = mlp(torch.zeros_like(P).mT.contiguous(), generator, zero_last=False)
+    pretrain(encoder, decoder, X, P, n_restarts=1, generator=generator, max_steps=600)
+    with torch.no_grad():
+        error = (encoder(X)[0] - X @ P).square().mean()
+    assert error < 0.1 * (X @ P).square().mean()
+
+
+# A user's own module
+
+
+class Own(nn.Module):
+    def __init__(self, d=4):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(d, 6), nn.Tanh(), nn.Linear(6, 2))
+
+    def forward(self, X):
+        return self.layers(X)
+
+
+def own_networks(module, X, generator, **options):
+    settings = {
+        "n_components": None,
+        "width": 8,
+        "depth": 1,
+        "start": "identity",
+        "n_restarts": 2,
+        "with_decoder": True,
+    } | options
+    return build_networks(X, module=module, generator=generator, **settings)
+
+
+def test_a_users_module_is_copied_and_never_changed(seed, generator):
+    X, module = data(seed), Own()
+    before = copy_of_weights(module)
+    encoder, decoder = own_networks(module, X, generator)
+    torch.testing.assert_close(encoder(X)[0], copy.deepcopy(module).double()(X))
+    assert decoder(encoder(X)).shape == (2, 60, 4)
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter += 1
+    after = module.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert next(module.parameters()).dtype == torch.float32
+
+
+def test_copies_do_not_share_memory(seed, generator):
+    X = data(seed)
+    encoder, _ = own_networks(Own(), X, generator)
+    assert isinstance(encoder, Copies)
+    with torch.no_grad():
+        for parameter in encoder.copies[0].parameters():
+            parameter += 1
+    assert not torch.equal(encoder(X)[0], encoder(X)[1])
+    assert torch.equal(encoder.restart(1)(X)[0], encoder(X)[1])

@@ -1,0 +1,176 @@
+"""Pictures: drawn for two and for forty clusters, for every kind of table, within bounded time, without show()."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.datasets import make_blobs
+
+from knet import KNet, views
+
+pytest.importorskip("matplotlib")
+from matplotlib.figure import Figure
+
+from knet import plots
+
+FUNCTIONS = [
+    plots.data,
+    plots.embedding,
+    plots.raw_kernel,
+    plots.learned_kernel,
+    plots.history,
+    plots.spectrum,
+    plots.silhouettes,
+    plots.profiles,
+]
+
+
+def fitted(n_clusters, n_features=3, n_samples=400, **params):
+    X, _ = make_blobs(n_samples, n_features, centers=n_clusters, cluster_std=0.3, random_state=0)
+    params = {"max_rounds": 2, "steps_per_round": 20, "tol": 1.0, "random_state": 0, **params}
+    return KNet(n_clusters, **params).fit(X), X
+
+
+@pytest.fixture(scope="module", params=[2, 40], ids=["two clusters", "forty clusters"])
+def case(request):
+    return fitted(request.param)
+
+
+@pytest.fixture
+def ax():
+    return Figure(layout="constrained").subplots()
+
+
+@pytest.mark.parametrize("plot", FUNCTIONS)
+def test_draws_on_the_axes_given(plot, case, ax):
+    model, X = case
+    assert plot(model, X, ax) is ax
+    assert ax.get_title(loc="left")
+    ax.get_figure().canvas.draw()
+
+
+def test_makes_its_own_axes_and_never_shows(case, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr(pyplot, "show", lambda *a, **k: pytest.fail("show() was called"))
+    ax = plots.embedding(*case)
+    pyplot.close(ax.get_figure())
+
+
+def test_forty_clusters_have_forty_looks():
+    assert len({(plots.color(cluster), plots.marker(cluster)) for cluster in range(40)}) == 40
+
+
+def test_figure1_has_the_four_panels(case):
+    figure = plots.figure1(*case, title="Figure 1")
+    titles = [ax.get_title(loc="left") for ax in figure.axes[:4]]
+    assert titles == ["Data", "Kernel of the data", "Embedding", "Learned kernel"]
+
+
+def test_kernel_is_white_at_zero_and_ordered_by_cluster(case, ax):
+    model, X = case
+    K = np.asarray(plots.learned_kernel(model, X, ax).images[0].get_array())
+    assert plots.WHITE_TO_BLUE(0.0)[:3] == (1, 1, 1)
+    assert 0 <= K.min() <= K.max() <= 1
+    labels = np.sort(views.sample(model, X, views.MATRIX_ROWS).labels)
+    same = labels[:, None] == labels
+    assert K[same].mean() > K[~same].mean()
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, lambda t: pa.table(pd.DataFrame(t))])
+def test_takes_tables(kind):
+    X, _ = make_blobs(300, 3, centers=2, random_state=0)
+    columns = {name: X[:, j] for j, name in enumerate("abc")}
+    model = KNet(2, max_rounds=1, tol=1.0, steps_per_round=5, random_state=0).fit(kind(columns))
+    drawn = views.sample(model, kind(columns), 50)
+    np.testing.assert_allclose(drawn.X, X[drawn.rows])
+    np.testing.assert_array_equal(drawn.labels, model.labels_[drawn.rows])
+
+
+def test_large_data_is_sampled_and_the_rate_is_printed(ax):
+    model, X = fitted(3)
+    started = time.perf_counter()
+    plots.embedding(model, np.tile(X, (2500, 1)), ax)
+    assert time.perf_counter() - started < 10
+    assert any("of 1,000,000 rows" in text.get_text() for text in ax.texts)
+
+
+def test_small_clusters_are_not_lost_in_a_sample():
+    labels = np.r_[np.zeros(10_000, np.int64), np.ones(4, np.int64)]
+    kept = views._stratified(labels, 100, np.random.default_rng(0))
+    assert (labels[kept] == 1).sum() == 3
+    assert len(kept) <= 103
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 5])
+def test_any_width_becomes_a_plane(n_features):
+    points = np.random.default_rng(0).normal(size=(20, n_features))
+    flat, note = views.plane(points)
+    assert flat.shape == (20, 2)
+    assert bool(note) == (n_features != 2)
+
+
+def test_plane_keeps_the_distances_of_flat_data():
+    rng = np.random.default_rng(0)
+    flat = rng.normal(size=(30, 2))
+    turned = flat @ np.linalg.qr(rng.normal(size=(6, 2)))[0].T
+    found, note = views.plane(turned)
+    np.testing.assert_allclose(np.linalg.norm(found[0] - found[1]), np.linalg.norm(flat[0] - flat[1]))
+    assert "100%" in note
+
+
+def test_one_cluster_and_no_rounds_are_drawn(ax):
+    model, X = fitted(1)
+    plots.silhouettes(model, X, ax)
+    plots.history(model, X, Figure().subplots())
+
+
+def test_names_with_dollars_are_printed_not_interpreted(ax):
+    X = pd.DataFrame(make_blobs(100, 2, centers=2, random_state=0)[0], columns=["$\\frac$", "<b>" * 20])
+    model = KNet(2, max_rounds=1, tol=1.0, steps_per_round=5, random_state=0).fit(X)
+    plots.profiles(model, X, ax).get_figure().canvas.draw()
+
+
+def test_profiles_find_the_telling_column():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 100)
+    X = np.column_stack([rng.normal(size=200), labels * 5 + rng.normal(size=200), np.ones(200)])
+    clusters, medians, telling = views.profiles(X, labels)
+    assert clusters.tolist() == [0, 1]
+    assert telling.argmax() == 1
+    assert telling[2] == 0
+    assert medians[1, 1] > 0.5 > -0.5 > medians[0, 1]
+
+
+def test_silhouettes_name_the_spaces():
+    with pytest.raises(ValueError, match="'embedding' or 'data'"):
+        plots.silhouettes(None, None, space="input")
+
+
+def test_sigma_selection_draws_what_there_is(ax):
+    model, _ = fitted(2)
+    model.selection_ = None
+    with pytest.raises(ValueError, match="no record of the choice of sigma"):
+        plots.sigma_selection(model)
+    model.selection_ = [
+        {"affinity": "gaussian", "ratio": 0.1, "neighbors": None, "conductance": 0.2, "chosen": False},
+        {"affinity": "gaussian", "ratio": 1.0, "neighbors": None, "conductance": 0.1, "chosen": True},
+        {"affinity": "local", "ratio": None, "neighbors": 7, "conductance": 0.3, "chosen": False},
+    ]
+    assert plots.sigma_selection(model, ax=ax) is ax
+
+
+@pytest.mark.parametrize("suffix", ["gif", "webp"])
+def test_animation_has_a_frame_per_round(tmp_path, suffix):
+    from PIL import Image
+
+    model, X = fitted(2)
+    with pytest.raises(ValueError, match="keep_rounds=True"):
+        plots.animation(model, tmp_path / "none.gif")
+    Psi = model.transform(X)
+    model.rounds_ = np.stack([Psi * scale for scale in (0.2, 0.5, 1.0)])
+    plots.animation(model, tmp_path / f"rounds.{suffix}", size=200)
+    with Image.open(tmp_path / f"rounds.{suffix}") as image:
+        assert image.n_frames == 3

@@ -1,0 +1,133 @@
+"""The kernel's width and the number of training rows, chosen from the data."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import pdist
+from sklearn.datasets import make_blobs
+
+from knet import kernels, selection, spectral
+from knet.datasets import make_spirals
+from knet.selection import MEDIAN_ROWS, POOL_ROWS, SMALL_DATA, SUBSET_SIZES, choose_sigma, median_distance, subset_size
+
+
+def normal(seed, n, d=3):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, d)))
+
+
+def state(seed):
+    return np.random.RandomState(seed)
+
+
+# The median distance
+
+
+@pytest.mark.parametrize("n", [2, 3, 50, 51])
+def test_median_distance_equals_scipy(seed, n):
+    X = normal(seed, n)
+    distances = np.sort(pdist(X))
+    lower = distances[(len(distances) - 1) // 2]  # torch takes the lower of the two in the middle
+    assert median_distance(X, state(seed)) == pytest.approx(lower, rel=1e-12)
+
+
+def test_median_distance_of_hand_computed_rows():
+    X = torch.tensor([[0.0], [1.0], [3.0]])  # distances 1, 2, 3
+    assert median_distance(X, state(0)) == pytest.approx(2.0)
+
+
+def test_median_distance_of_many_rows_is_close_to_that_of_all(seed):
+    X = normal(seed, 2 * MEDIAN_ROWS)
+    assert median_distance(X, state(seed)) == pytest.approx(np.median(pdist(X)), rel=0.02)
+
+
+def test_duplicates_do_not_make_the_median_zero():
+    X = torch.tensor([[0.0]] * 20 + [[2.0], [5.0]])
+    assert median_distance(X, state(0)) > 0
+
+
+def test_equal_rows_have_distance_zero():
+    assert median_distance(torch.ones(10, 3), state(0)) == 0.0
+
+
+def test_median_distance_scales_with_the_data(seed):
+    X = normal(seed, 60)
+    for factor in (1e-12, 1e12):
+        assert median_distance(factor * X, state(seed)) == pytest.approx(factor * median_distance(X, state(seed)))
+
+
+# sigma
+
+
+def test_sigma_as_a_number_is_taken_as_it_is(seed):
+    assert choose_sigma(normal(seed, 30), 0.37, 5.0, 2, state(seed)) == 0.37
+
+
+@pytest.mark.parametrize("sigma_scale", [0.1, 1.0, 3.0])
+def test_the_median_is_multiplied_by_sigma_scale(seed, sigma_scale):
+    X = normal(seed, 30)
+    expected = sigma_scale * median_distance(X, state(seed))
+    assert choose_sigma(X, "median", sigma_scale, 2, state(seed)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("rule", ["median", "auto"])
+def test_sigma_is_positive_even_for_equal_rows(rule):
+    assert choose_sigma(torch.ones(30, 2), rule, 1.0, 2, state(0)) > 0
+
+
+def test_auto_sigma_is_positive_and_within_reach_of_the_data(seed):
+    X = normal(seed, 200)
+    sigma = choose_sigma(X, "auto", 1.0, 3, state(seed))
+    assert 0 < sigma < 10 * median_distance(X, state(seed))
+
+
+# The number of training rows
+
+
+@pytest.mark.parametrize("n", [2, 100, SMALL_DATA])
+def test_small_data_is_taken_whole(seed, n):
+    assert subset_size(normal(seed, n), n, 1.0, 3, state(seed)) == n
+
+
+def test_an_easy_spectrum_needs_the_fewest_rows(seed):
+    X = make_blobs(5000, centers=3, cluster_std=0.1, random_state=seed)[0]
+    assert subset_size(torch.from_numpy(X), 5000, 1.0, 3, state(seed)) == SUBSET_SIZES[0]
+
+
+def test_a_stricter_tolerance_needs_at_least_as_many_rows(monkeypatch, seed):
+    monkeypatch.setattr(selection, "SUBSET_SIZES", (100, 300, 900))
+    X = torch.from_numpy(make_spirals(5000, random_state=seed)[0])
+    X = X[torch.from_numpy(np.random.default_rng(seed).permutation(5000))]
+    sizes = [subset_size(X, 5000, 0.1, 3, state(seed), tol=tol) for tol in (0.5, 0.05, 0.01, 0.0)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 100
+    assert sizes[-1] == 900
+
+
+@pytest.mark.parametrize("n_clusters", [20, 100])
+def test_many_clusters_ask_for_many_rows(seed, n_clusters):
+    X = make_blobs(5000, centers=3, cluster_std=0.1, random_state=seed)[0]
+    assert subset_size(torch.from_numpy(X), 5000, 1.0, n_clusters, state(seed)) >= 30 * n_clusters
+
+
+def test_the_chosen_size_has_a_close_spectrum(seed):
+    X = torch.from_numpy(make_spirals(2500, random_state=seed)[0])
+    X = X[torch.from_numpy(np.random.default_rng(seed).permutation(2500))]
+    size = subset_size(X, 2500, 0.3, 3, state(seed))
+    part, whole = (spectral.DenseLaplacian(rows, 0.3).largest(3)[0] for rows in (X[:size], X))
+    assert size < 2500
+    assert float((part - whole).abs().max()) < 0.06  # tol is 0.05, against an estimate of the whole
+
+
+def test_the_rule_never_forms_a_matrix_of_all_pairs(monkeypatch):
+    pool, sizes, original = normal(0, POOL_ROWS, d=2), [], kernels.gaussian_kernel
+
+    def counting(X, Y, sigma):
+        sizes.append(len(X) * len(Y))
+        return original(X, Y, sigma)
+
+    for module in (kernels, spectral):
+        monkeypatch.setattr(module, "gaussian_kernel", counting)
+    monkeypatch.setattr(selection, "SUBSET_SIZES", (300, 500))
+    subset_size(pool, 200_000, 0.5, 3, state(0), tol=0.0)
+    assert sizes
+    assert max(sizes) <= max(kernels.BLOCK_BYTES // 8, 2000**2) < POOL_ROWS**2

@@ -1,0 +1,330 @@
+"""U-steps: one set of laws for all of them, and the dense textbook forms as oracle."""
+
+import numpy as np
+import pytest
+import torch
+
+from knet import kernels
+from knet.kernels import center
+from knet.spectral import (
+    LAPLACIANS,
+    U_STEPS,
+    BlockedLaplacian,
+    DenseLaplacian,
+    NystroemLaplacian,
+    StiefelAscent,
+    cayley,
+    eig_step,
+    laplacian,
+    orthonormalize,
+    subspace_distance,
+)
+
+N, C = 90, 3
+FORMS = ["dense", "blocked", "nystroem"]
+STEPS = ["eig", "sma"]
+ORTHONORMAL = 1e-10
+
+
+def groups(seed, n=N, spread=0.7):
+    """Three groups of rows, not quite apart."""
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.normal(size=(n, 2)) * spread + 2.5 * np.eye(3)[np.arange(n) % 3][:, :2])
+
+
+def random_U(seed, n=N, c=C):
+    return torch.from_numpy(np.linalg.qr(np.random.default_rng(seed + 500).normal(size=(n, c)))[0])
+
+
+def textbook(Psi, sigma):
+    """H D^-1/2 K D^-1/2 H with every matrix formed."""
+    Psi = Psi.numpy().astype(float)
+    K = np.exp(-((Psi[:, None] - Psi[None]) ** 2).sum(-1) / (2 * sigma**2))
+    root, H = np.diag(K.sum(1) ** -0.5), np.eye(len(Psi)) - 1 / len(Psi)
+    return H @ root @ K @ root @ H
+
+
+def departure(U):
+    return float((U.mT @ U - torch.eye(U.shape[1], dtype=U.dtype)).abs().max())
+
+
+def projector(U):
+    return U @ U.mT
+
+
+# The laws, for each U-step on each form of L
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("step", STEPS)
+def test_U_stays_orthonormal_and_keeps_its_shape(seed, step, form):
+    L, U = LAPLACIANS[form](groups(seed), 0.8), random_U(seed)
+    for _ in range(3):
+        U = U_STEPS[step](L, U)
+        assert departure(U) < ORTHONORMAL
+        assert U.shape == (N, C)
+        assert U.dtype == torch.float64
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("step", STEPS)
+def test_value_never_falls(seed, step, form):
+    L, U = LAPLACIANS[form](groups(seed), 0.8), random_U(seed)
+    values = [L.trace_form(U)]
+    for _ in range(10 if step == "sma" else 3):
+        U = U_STEPS[step](L, U)
+        values.append(L.trace_form(U))
+    assert min(np.diff(values)) > -1e-11
+    assert values[-1] > values[0] + 0.1  # and from a random start it rises
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("step", STEPS)
+def test_value_does_not_fall_from_the_optimum(seed, step, form):
+    Psi = groups(seed)
+    L, best = LAPLACIANS[form](Psi, 0.8), DenseLaplacian(Psi, 0.8).largest(C)[1]
+    U = U_STEPS[step](L, best)
+    assert departure(U) < ORTHONORMAL
+    assert L.trace_form(U) > L.trace_form(best) - 1e-10
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("step", STEPS)
+def test_a_start_from_another_kernel_is_improved(seed, step, form):
+    start = DenseLaplacian(groups(seed + 7), 0.8).largest(C)[1]
+    L = LAPLACIANS[form](groups(seed), 0.8)
+    assert L.trace_form(U_STEPS[step](L, start)) > L.trace_form(start)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("step", STEPS)
+def test_the_start_is_not_written_to(seed, step, form):
+    L, U = LAPLACIANS[form](groups(seed), 0.8), random_U(seed)
+    before = U.clone()
+    U_STEPS[step](L, U)
+    assert torch.equal(U, before)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(("n", "c"), [(2, 1), (2, 2), (3, 2), (5, 2), (12, 2), (12, 5), (12, 12), (40, 8)])
+def test_small_problems_keep_the_laws(seed, step, form, n, c):
+    L, U = LAPLACIANS[form](groups(seed, n=n), 0.8), random_U(seed, n, c)
+    new = U_STEPS[step](L, U)
+    assert new.shape == (n, c)
+    assert departure(new) < ORTHONORMAL
+    assert L.trace_form(new) > L.trace_form(U) - 1e-10
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("step", STEPS)
+def test_fewer_distinct_rows_than_columns_keep_the_laws(seed, step, form):
+    Psi = groups(seed, n=3).repeat(20, 1)
+    L, U = LAPLACIANS[form](Psi, 0.8), random_U(seed, 60, 5)
+    new = U_STEPS[step](L, U)
+    assert new.shape == (60, 5)
+    assert departure(new) < ORTHONORMAL
+    assert L.trace_form(new) > L.trace_form(U) - 1e-10
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("sigma", [1e-6, 1e-2, 1e6])
+@pytest.mark.parametrize(("n", "c"), [(40, 2), (150, 3)])
+def test_kernels_close_to_identity_or_all_ones_keep_the_laws(seed, step, form, sigma, n, c):
+    L, U = LAPLACIANS[form](groups(seed, n=n), sigma), random_U(seed, n, c)
+    new = U_STEPS[step](L, U)
+    assert new.shape == (n, c)
+    assert departure(new) < ORTHONORMAL
+    assert L.trace_form(new) > L.trace_form(U) - 1e-10
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1e-2, 1e6])
+def test_the_iterative_solver_survives_kernels_close_to_identity_or_all_ones(seed, sigma):
+    L = DenseLaplacian(groups(seed, n=450), sigma)
+    w, U = L.largest(2)
+    assert departure(U) < ORTHONORMAL
+    np.testing.assert_allclose(w, np.linalg.eigvalsh(L.matrix.numpy())[:-3:-1], atol=1e-8)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_repeats_to_the_bit(seed, form):
+    first, second = (eig_step(LAPLACIANS[form](groups(seed), 0.8), random_U(seed)) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+# Eigenvectors
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.8, 3.0])
+@pytest.mark.parametrize("n", [N, 450])  # by LAPACK, and by Lanczos
+def test_eig_reaches_the_largest_eigenvalues_of_the_textbook_matrix(seed, sigma, n):
+    Psi = groups(seed, n=n)
+    w = np.linalg.eigvalsh(textbook(Psi, sigma))[::-1][:C]
+    L = DenseLaplacian(Psi, sigma)
+    assert L.trace_form(eig_step(L, random_U(seed, n))) == pytest.approx(w.sum(), abs=1e-9)
+    np.testing.assert_allclose(L.largest(C)[0], w, atol=1e-9)
+
+
+def test_eigenvalues_lie_between_zero_and_one(seed):
+    w = DenseLaplacian(groups(seed), 0.8).largest(N)[0].numpy()
+    assert w.max() <= 1 + 1e-12
+    assert w.min() >= -1e-12
+    assert (np.diff(w) <= 1e-12).all()  # downwards
+
+
+# The forms of L
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_equals_the_textbook_matrix(seed, form):
+    Psi, V = groups(seed), random_U(seed, c=5)
+    L = LAPLACIANS[form](Psi, 0.8)  # Nystroem with every row a landmark
+    np.testing.assert_allclose(L @ V, textbook(Psi, 0.8) @ V.numpy(), atol=1e-6 if form == "nystroem" else 1e-12)
+    np.testing.assert_allclose(L.d, DenseLaplacian(Psi, 0.8).d, rtol=1e-6 if form == "nystroem" else 1e-12)
+
+
+@pytest.mark.parametrize("form", ["blocked", "nystroem"])
+@pytest.mark.parametrize("sigma", [0.3, 0.8])
+@pytest.mark.parametrize("n", [200, 500])
+def test_every_form_has_the_same_eigenspace(seed, form, sigma, n):
+    Psi = groups(seed, n=n)
+    w, U = DenseLaplacian(Psi, sigma).largest(2)
+    w_form, U_form = LAPLACIANS[form](Psi, sigma).largest(2)
+    torch.testing.assert_close(w_form, w, atol=1e-6, rtol=0)
+    assert (projector(U_form) - projector(U)).abs().max() < 1e-4
+
+
+def test_blocked_form_makes_no_full_kernel(monkeypatch, seed):
+    original, sizes = kernels.gaussian_kernel, []
+
+    def counting(X, Y, sigma):
+        sizes.append(len(X) * len(Y))
+        return original(X, Y, sigma)
+
+    monkeypatch.setattr(kernels, "gaussian_kernel", counting)
+    monkeypatch.setattr(kernels.kernel_matmul, "__defaults__", (80 * 200,))
+    monkeypatch.setattr(kernels.degrees, "__defaults__", (80 * 200,))
+    Psi = groups(seed, n=200)
+    L = BlockedLaplacian(Psi, 0.8)
+    w = L.largest(2)[0]
+    assert sizes
+    assert max(sizes) <= 10 * 200
+    torch.testing.assert_close(w, DenseLaplacian(Psi, 0.8).largest(2)[0], atol=1e-6, rtol=0)
+
+
+def test_few_landmarks_come_close(seed):
+    Psi = groups(seed, n=600)
+    exact = DenseLaplacian(Psi, 0.8).largest(C)[0]
+    errors = [float((NystroemLaplacian(Psi, 0.8, m).largest(C)[0] - exact).abs().max()) for m in (20, 60, 200)]
+    assert errors[2] < 1e-3
+    assert errors[1] < 0.03
+    assert errors[2] < errors[0]
+
+
+def test_auto_keeps_the_kernel_only_when_it_is_small(monkeypatch, seed):
+    Psi = groups(seed)
+    assert isinstance(laplacian(Psi, 0.8), DenseLaplacian)
+    monkeypatch.setattr("knet.spectral.DENSE_ROWS", N - 1)
+    assert isinstance(laplacian(Psi, 0.8), NystroemLaplacian)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_single_precision_input_is_computed_in_double(seed, form):
+    L = LAPLACIANS[form](groups(seed).float(), 0.8)
+    assert L.d.dtype == torch.float64
+    assert (L @ random_U(seed)).dtype == torch.float64
+
+
+# Stiefel ascent
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sma_run_long_reaches_the_value_of_eig(seed, form):
+    L, U = LAPLACIANS[form](groups(seed), 0.8), random_U(seed)
+    best = float(DenseLaplacian(groups(seed), 0.8).largest(C)[0].sum())
+    for _ in range(40):
+        U = StiefelAscent()(L, U)
+    assert L.trace_form(U) == pytest.approx(best, abs=1e-7)
+    assert departure(U) < ORTHONORMAL
+
+
+def test_sma_reaches_the_eigenspace_too(seed):
+    L, U = DenseLaplacian(groups(seed), 0.8), random_U(seed, c=2)
+    for _ in range(60):
+        U = StiefelAscent()(L, U)
+    assert (projector(U) - projector(eig_step(L, U))).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("first_step", [1e-3, 1.0, 1e3])
+def test_every_single_step_rises_whatever_the_first_length(seed, first_step):
+    L, U, ascent = DenseLaplacian(groups(seed), 0.8), random_U(seed), StiefelAscent(n_steps=1, first_step=first_step)
+    value = start = L.trace_form(U)
+    for _ in range(60):
+        U = ascent(L, U)
+        assert L.trace_form(U) >= value - 1e-12
+        value = L.trace_form(U)
+    assert value > start
+
+
+@pytest.mark.parametrize("step", [1e-3, 0.5, 10.0])
+def test_cayley_equals_the_transform_of_the_full_matrix(seed, step):
+    U, G = random_U(seed), DenseLaplacian(groups(seed), 0.8) @ random_U(seed)
+    A = (G @ U.mT - U @ G.mT).numpy()
+    eye = np.eye(N)
+    expected = np.linalg.solve(eye - step / 2 * A, (eye + step / 2 * A) @ U.numpy())
+    np.testing.assert_allclose(cayley(U, G, step), expected, atol=1e-12)
+
+
+def test_cayley_starts_uphill(seed):
+    L, U = DenseLaplacian(groups(seed), 0.8), random_U(seed)
+    assert L.trace_form(cayley(U, L @ U, 1e-3)) > L.trace_form(U)
+    assert L.trace_form(cayley(U, L @ U, -1e-3)) < L.trace_form(U)
+
+
+def test_the_printed_plus_sign_leaves_the_manifold_and_the_minus_does_not(seed):
+    L = textbook(groups(seed), 0.8)
+    printed = right = random_U(seed).numpy()
+    eye = np.eye(N)
+
+    def turn(A, U):
+        return np.linalg.solve(eye - A / 2, (eye + A / 2) @ U)
+
+    for _ in range(5):
+        printed = turn(L @ printed @ printed.T + printed @ (L @ printed).T, printed)
+        right = turn(L @ right @ right.T - right @ (L @ right).T, right)
+    assert departure(torch.from_numpy(printed)) > 0.05
+    assert departure(torch.from_numpy(right)) < 1e-12
+
+
+def test_orthonormalize_gives_the_nearest_basis(seed):
+    U = random_U(seed)
+    noisy = U + 1e-3 * torch.from_numpy(np.random.default_rng(seed).normal(size=U.shape))
+    near = orthonormalize(noisy)
+    assert departure(near) < 1e-14
+    gap = float((near - noisy).square().sum())
+    assert gap <= float((U - noisy).square().sum())
+    assert gap < float((torch.linalg.qr(noisy)[0].abs() - noisy.abs()).square().sum())
+
+
+# The stop rule's measure
+
+
+@pytest.mark.parametrize("c", [1, 2, 5])
+def test_subspace_distance_equals_its_definition(seed, c):
+    U, V = random_U(seed, c=c), random_U(seed + 1, c=c)
+    expected = float((projector(U) - projector(V)).norm()) / (2 * c) ** 0.5
+    assert subspace_distance(U, V) == pytest.approx(expected, abs=1e-12)
+
+
+def test_subspace_distance_ignores_the_basis_and_spans_zero_to_one(seed):
+    U = random_U(seed, c=4)
+    turn = torch.from_numpy(np.linalg.qr(np.random.default_rng(seed).normal(size=(4, 4)))[0])
+    assert subspace_distance(U, U @ turn) < 1e-7
+    assert subspace_distance(U[:, :2], U[:, 2:]) == pytest.approx(1, abs=1e-12)
+
+
+def test_the_helpers_can_fail(seed):
+    assert departure(2 * random_U(seed)) > 1
+    uneven = groups(seed)
+    assert np.abs(textbook(uneven, 0.8) - center(torch.eye(N, dtype=torch.float64)).numpy()).max() > 0.1

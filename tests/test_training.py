@@ -1,0 +1,270 @@
+"""Algorithm 1: what a round does to HSIC, U, the reconstruction and the host."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from knet import KNet
+from knet.datasets import make_moon, make_spirals
+from knet.exceptions import KNetError, NumericalError
+from knet.kernels import alignment, center_rows, gaussian_kernel
+from knet.metrics import nmi
+from knet.networks import ResidualMLP, linear_start
+from knet.selection import median_distance
+from knet.spectral import StiefelAscent, eig_step, laplacian
+from knet.training import (
+    Round,
+    ThetaStep,
+    alternate,
+    balanced_lambda,
+    constant_lambda,
+    normalized_clump,
+    one_thread,
+    reconstruction_error,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
+
+
+def moons(seed, n=150):
+    X = make_moon(n, random_state=seed)[0]
+    return torch.from_numpy((X - X.mean(0)) / X.std(0))
+
+
+def networks(X, generator, n_restarts=2, decoder=False):
+    P = linear_start(X, X.shape[1])
+    sizes = {"width": 32, "depth": 2, "n_restarts": n_restarts, "generator": generator}
+    return ResidualMLP(P, **sizes), ResidualMLP(P.mT.contiguous(), **sizes) if decoder else None
+
+
+def run(X, seed, *, scale=1.0, n_restarts=2, decoder=False, u_step=eig_step, rule=None, **options):
+    """Return the start's HSIC, the rounds, and encoder and decoder after them."""
+    generator = torch.Generator().manual_seed(seed)
+    sigma = scale * median_distance(X, np.random.RandomState(0))
+    encoder, back = networks(X, generator, n_restarts, decoder)
+    L = laplacian(X, sigma)
+    U = L.largest(2)[1]
+    settings = {"n_steps": 60, "batch_size": 64, "lr": 2e-3, "through_degrees": False}
+    settings |= {name: options.pop(name) for name in list(options) if name in settings}
+    rounds = alternate(
+        X,
+        encoder,
+        back,
+        U.expand(n_restarts, -1, -1),
+        theta_step=ThetaStep(sigma, **settings),
+        u_step=u_step,
+        laplacian=laplacian,
+        lambda_rule=rule or constant_lambda(0.0),
+        generator=generator,
+        **({"max_rounds": 6, "tol": 0.0} | options),
+    )
+    return L.trace_form(U), list(rounds), encoder, back
+
+
+@pytest.mark.parametrize("u_step", [eig_step, StiefelAscent()])
+def test_hsic_rises_and_K_U_settles(seed, u_step):
+    start, rounds, _, _ = run(moons(seed), seed, u_step=u_step)
+    for restart in range(2):
+        hsic = [one.hsic[restart] for one in rounds]
+        change = [one.u_change[restart] for one in rounds]
+        assert hsic[-1] > start + 0.5
+        assert hsic[-1] > hsic[0] + 0.1
+        assert max(hsic) <= 2 + 1e-9
+        assert max(change[-2:]) < 0.4 * change[0]
+
+
+@pytest.mark.parametrize("through_degrees", [False, True])
+def test_U_is_orthonormal_in_each_round(seed, through_degrees):
+    _, rounds, _, _ = run(moons(seed), seed, through_degrees=through_degrees, max_rounds=3)
+    for one in rounds:
+        assert one.U.shape == (2, 150, 2)
+        gram = one.U.mT @ one.U
+        assert (gram - torch.eye(2, dtype=torch.float64)).abs().max() < 1e-10
+
+
+def test_a_round_reports_the_hsic_of_the_embedding_it_leaves(seed):
+    X = moons(seed)
+    sigma = median_distance(X, np.random.RandomState(0))
+    _, rounds, encoder, _ = run(X, seed, max_rounds=2)
+    with torch.no_grad():
+        Psi = encoder(X)
+    for restart in range(2):
+        K = gaussian_kernel(Psi[restart], Psi[restart], sigma)
+        root = K.sum(1).rsqrt()
+        expected = float(alignment(K * root[:, None] * root, rounds[-1].U[restart]))
+        assert rounds[-1].hsic[restart] == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_rounds_end_when_no_restart_moves_by_tol(seed):
+    _, rounds, _, _ = run(moons(seed), seed, tol=0.3, max_rounds=20)
+    assert 1 < len(rounds) < 20
+    assert max(rounds[-1].u_change) < 0.3
+    assert all(max(one.u_change) >= 0.3 for one in rounds[:-1])
+    assert [one.index for one in rounds] == list(range(1, len(rounds) + 1))
+
+
+def test_the_rows_of_history_are_plain(seed):
+    one = Round(3, [1.0, 2.0], [0.1, 0.2], [0.5, 0.6], 1.5, torch.zeros(2, 4, 1))
+    assert one.row(1) == {"round": 3, "hsic": 2.0, "reconstruction": 0.2, "u_change": 0.6, "seconds": 1.5}
+
+
+def test_restarts_train_apart(seed):
+    X = moons(seed)
+    _, rounds, encoder, _ = run(X, seed, max_rounds=2)
+    with torch.no_grad():
+        first, second = encoder(X)
+    assert not torch.allclose(first, second, atol=1e-3)
+    assert rounds[-1].hsic[0] != rounds[-1].hsic[1]
+
+
+# The gradient that differentiates through D
+
+
+def test_slope_through_degrees_matches_finite_differences(seed, rng):
+    Psi = torch.from_numpy(rng.normal(size=(2, 7, 2)))
+    HU = center_rows(torch.from_numpy(rng.normal(size=(2, 7, 3))))
+    theta_step, scale, h = ThetaStep(0.8, 1, 7, 1e-3, through_degrees=True), 9.0, 1e-6
+    slope = theta_step._slope_through_degrees(Psi, HU, scale)
+    for index in np.ndindex(*Psi.shape):
+        move = torch.zeros_like(Psi)
+        move[index] = h
+        up, down = (normalized_clump(Psi + sign * move, HU, 0.8, math.sqrt(scale)).sum() for sign in (1, -1))
+        assert float(slope[index]) == pytest.approx(-scale * float(up - down) / (2 * h), abs=1e-6)
+
+
+def test_normalized_clump_of_all_rows_is_the_alignment(seed, rng):
+    Psi = torch.from_numpy(rng.normal(size=(9, 2)))
+    U = torch.from_numpy(np.linalg.qr(rng.normal(size=(9, 2)))[0])
+    K = gaussian_kernel(Psi, Psi, 0.8)
+    root = K.sum(1).rsqrt()
+    expected = float(alignment(K * root[:, None] * root, U))
+    assert float(normalized_clump(Psi, center_rows(U), 0.8, 1.0)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_two_gradients_differ(seed, rng):
+    Psi = torch.from_numpy(rng.normal(size=(1, 7, 2)))
+    HU = center_rows(torch.from_numpy(rng.normal(size=(1, 7, 2))))
+    step = ThetaStep(0.8, 1, 7, 1e-3)
+    d = gaussian_kernel(Psi, Psi, 0.8).sum(-1)
+    fixed = step._slope(Psi, HU * d.rsqrt()[..., None], 1.0)
+    assert not torch.allclose(fixed, step._slope_through_degrees(Psi, HU, 1.0), atol=1e-2)
+
+
+def test_fixed_degrees_are_no_worse_than_differentiated_ones():
+    shapes = [(make_moon, 150, {}, 0.1), (make_spirals, 180, {"noise": 0.08}, 0.12)]
+    scores = {"fixed": [], "differentiated": []}
+    for make, n, options, sigma_scale in shapes:
+        for seed in range(3):
+            X, y = make(n, random_state=seed, **options)
+            for degrees, found in scores.items():
+                model = KNet(
+                    len(np.unique(y)),
+                    sigma="median",
+                    sigma_scale=sigma_scale,
+                    degrees=degrees,
+                    u_columns="c",
+                    max_rounds=3,
+                    steps_per_round=80,
+                    random_state=seed,
+                ).fit(X)
+                found.append(nmi(y, model.labels_))
+    assert np.mean(scores["fixed"]) >= np.mean(scores["differentiated"]) - 0.02
+    assert np.mean(scores["fixed"]) > 0.6  # and both did cluster
+
+
+# Reconstruction
+
+
+def test_a_larger_lambda_lowers_the_reconstruction_error(seed):
+    X = moons(seed)
+    heavy, light = (run(X, seed, decoder=True, rule=constant_lambda(lam), max_rounds=4)[1][-1] for lam in (10.0, 0.01))
+    assert max(heavy.reconstruction) < 0.5 * min(light.reconstruction)
+    assert max(heavy.hsic) < min(light.hsic)  # at a price
+
+
+def test_reconstruction_error_is_the_mean_over_all_entries(seed, generator):
+    X = moons(seed)
+    encoder, decoder = networks(X, generator, decoder=True)
+    assert reconstruction_error(X, encoder, decoder, 2) == [0.0, 0.0]  # the identity start
+    assert reconstruction_error(X, encoder, None, 3) == [0.0, 0.0, 0.0]
+    with torch.no_grad():
+        decoder.biases[-1][1] += 0.5
+    assert reconstruction_error(X, encoder, decoder, 2) == pytest.approx([0.0, 0.25])
+
+
+def test_balanced_lambda_brings_both_terms_together(seed):
+    lambdas = []
+
+    def recording(lam, hsic, error):
+        lambdas.append(balanced_lambda(lam, hsic, error))
+        return lambdas[-1]
+
+    _, rounds, _, _ = run(moons(seed), seed, decoder=True, rule=recording, max_rounds=12)
+    hsic, error = np.mean(rounds[-1].hsic), np.mean(rounds[-1].reconstruction)
+    within = 1 / 4 < lambdas[-1] * error / hsic < 4
+    assert within or lambdas[-1] in (1e-3, 1e3)
+    assert lambdas[-1] != lambdas[0]
+
+
+def test_balanced_lambda_has_its_fixed_point_at_equal_terms():
+    assert balanced_lambda(4.0, 2.0, 0.5) == pytest.approx(4.0)
+    assert balanced_lambda(1.0, 2.0, 0.5) == pytest.approx(2.0)  # half-way to 4 on a log scale
+    assert balanced_lambda(1.0, 2.0, 0.0) == 1.0
+    assert balanced_lambda(1e3, 2.0, 1e-30) == 1e3
+    assert balanced_lambda(1e-3, 1e-30, 2.0) == 1e-3
+    assert constant_lambda(0.7)(5.0, 1.0, 1.0) == 0.7
+
+
+# The host
+
+
+def test_one_thread_restores_the_count_even_after_an_error():
+    before = torch.get_num_threads()
+    other = before + 1
+    torch.set_num_threads(other)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == other
+        with pytest.raises(RuntimeError, match="stop"), one_thread():
+            raise RuntimeError("stop")
+        assert torch.get_num_threads() == other
+    finally:
+        torch.set_num_threads(before)
+
+
+class Failing(nn.Module):
+    def forward(self, X):
+        raise RuntimeError("the network stops here")
+
+
+def test_a_failing_network_leaves_the_thread_count(generator):
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        X = moons(0)
+        encoder, _ = networks(X, generator, 1)
+        encoder.forward = Failing().forward
+        step = ThetaStep(1.0, 5, 32, 1e-3)
+        with pytest.raises(RuntimeError, match="stops here"):
+            step(X, encoder, None, torch.zeros(1, 150, 2), torch.ones(1, 150), 0.0, generator)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+# Numbers that leave the range
+
+
+@pytest.mark.parametrize(("dtype", "lr"), [(np.float32, 1e30), (np.float64, 1e200)])
+def test_an_absurd_learning_rate_is_one_clear_error(seed, dtype, lr):
+    X = make_moon(100, random_state=seed)[0].astype(dtype)
+    with pytest.raises(NumericalError, match="finite") as caught:
+        KNet(2, lr=lr, random_state=seed).fit(X)
+    assert isinstance(caught.value, KNetError)
+    assert isinstance(caught.value, ArithmeticError)
+    assert "lr" in str(caught.value)  # the knob to turn
+    assert "\n" not in str(caught.value)
