@@ -17,7 +17,7 @@ THEORY = ROOT / "docs" / "theory.md"
 SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("*.py"))}
 MAX_CODE_LINES = 350
 
-LEAVES = {"_callbacks", "datasets", "exceptions", "metrics", "optimizers", "presets"}
+LEAVES = {"_callbacks", "datasets", "exceptions", "files", "metrics", "optimizers", "presets"}
 MATHS = {"kernels", "networks", "spectral"}
 CORE = {*MATHS, "_validation", "exceptions", "affinity", "fitting", "predictor", "selection", "training"}
 AROUND = {*CORE, *LEAVES, "estimator"}
@@ -39,10 +39,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "views": AROUND,
     "plots": {*AROUND, "views"},
     "charts": {"views"},
-    "findings": {*AROUND, "__init__", "charts", "views"},
+    "findings": {*AROUND, "charts", "persistence", "views"},
     "report": {*AROUND, "findings"},
     "tables": {"exceptions"},
-    "outputs": {"tables"},
+    "outputs": {"files", "tables"},
     "recipes": {"exceptions"},
     "export": AROUND,
     "dask": AROUND,

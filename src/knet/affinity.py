@@ -235,8 +235,8 @@ def _row(one: Candidate, chosen: Candidate) -> dict[str, object]:
         "ratio": one.ratio,
         "neighbors": None if one.ratio is not None else int(one.name.split("-")[1]),
         "conductance": one.conductance,
-        "reproducibility": one.reproducibility,
-        "score": one.score,
+        "reproducibility": None if np.isnan(one.reproducibility) else one.reproducibility,
+        "score": None if np.isnan(one.score) else one.score,
         "smallest_group": int(np.bincount(one.labels).min()),
         "chosen": one is chosen,
     }

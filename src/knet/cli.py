@@ -18,6 +18,7 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from knet import __version__
+from knet.files import remove_unfinished
 
 P = ParamSpec("P")
 
@@ -61,8 +62,7 @@ def main() -> None:
 
 def _terminated(number: int, frame: FrameType | None) -> None:
     """End at once, without half-written files: an exception would have to pass through foreign code."""
-    if outputs := sys.modules.get("knet.outputs"):
-        outputs.remove_unfinished()
+    remove_unfinished()
     os._exit(128 + number)
 
 

@@ -81,7 +81,7 @@ def fit(
     X = recipe.apply(table)
     started = time.perf_counter()
     with _reported():
-        model = KNet(**params, verbose=1).fit(_named(X, recipe))
+        model = KNet(**params, keep_rounds=targets.report is not None, verbose=1).fit(_named(X, recipe))
     done = {"rows": len(X), **_summary(model), "seconds": round(time.perf_counter() - started, 2)}
     done |= _agreement(table, recipe.target, model.labels_)
     if targets.model is not None:

@@ -152,8 +152,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         The last U.
     train_indices_ : ndarray of shape (n_train,)
         Rows that were trained on.
-    rounds_ : ndarray of shape (n_iter_ + 1, n_sample, n_components)
-        With `keep_rounds`: a sample of training rows before the first and after each round.
+    rounds_ : ndarray of shape (best_round_ + 1, n_sample, n_components)
+        With `keep_rounds`: a sample of training rows before the first round and after each one up to the best.
     predictor_ : knet.predictor.Predictor
         What labels new rows.
     n_features_in_, feature_names_in_
@@ -430,7 +430,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 "Increase max_rounds or tol.",
                 KNetConvergenceWarning,
             )
-        way = np.stack([Psi[keeper.kept.restart] for Psi in embedded]) if self.keep_rounds else None
+        way = np.stack([Psi[keeper.kept.restart] for Psi in embedded[: keeper.kept.round + 1]]) if embedded else None
         return Learned(keeper.kept, sigma, done, way)
 
     @contextmanager

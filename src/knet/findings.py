@@ -3,15 +3,12 @@
 import base64
 import hashlib
 import json
-import platform
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import sklearn
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.metrics.cluster import contingency_matrix
@@ -21,6 +18,7 @@ from knet.charts import line_chart, quantized, silhouette_chart
 from knet.estimator import KNet
 from knet.metrics import accuracy, ari, nmi
 from knet.networks import ResidualMLP
+from knet.persistence import versions
 from knet.views import COLORS, Sample
 
 SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, REFIT_ROWS = 3000, 220, 1500, 1000
@@ -115,7 +113,7 @@ def collect(
         uncertain=_uncertain(rows, memberships, order, call),
         agreement=_agreement(rows, target),
         reproduce=_reproduce(model, X, command),
-        versions=_versions(),
+        versions=versions(),
         colors=COLORS,
         drawn=drawn,
     )
@@ -346,22 +344,9 @@ def _reproduce(model: KNet, X: Any, command: str | None) -> str:
         f"seed         {params.pop('random_state', None)}",
         f"parameters   {json.dumps(params, ensure_ascii=False)}",
         f"data         {values.shape[0]} x {values.shape[1]} as float64, SHA-256 {fingerprint}",
-        f"versions     {', '.join(f'{name} {version}' for name, version in _versions().items())}",
+        f"versions     {', '.join(f'{name} {version}' for name, version in versions().items())}",
     ]
     return "\n".join(lines)
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions this page was made with."""
-    from knet import __version__
-
-    return {
-        "knet": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scikit-learn": sklearn.__version__,
-        "torch": torch.__version__,
-    }
 
 
 def _short(name: str) -> str:

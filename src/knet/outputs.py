@@ -1,10 +1,9 @@
-"""Files that appear whole or not at all, and tables written to them, in batches and by suffix."""
+"""Tables written to files, in batches and by suffix; no file is overwritten unasked."""
 
 import csv
 import io
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +14,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from knet.files import whole_file
 from knet.tables import DELIMITERS, check_suffix
 
 GROUP_ROWS = 131_072  # rows of a group in Parquet and Feather files
-UNFINISHED: set[Path] = set()  # temporary files of this process
 
 
 class Sink:
@@ -111,28 +110,11 @@ def _pour(batches: Iterator[pa.Table], path: Path | None, handle: Any, suffix: s
 
 @contextmanager
 def new_file(path: Path, *, force: bool = False) -> Iterator[Path]:
-    """Give a temporary name beside `path`; what is written there appears under `path` whole, or not at all."""
+    """Give a temporary name for `path`; the file appears whole or not at all, and never over another one unasked."""
     check_target(path, force=force)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    UNFINISHED.add(temporary)
-    try:
+    with whole_file(path) as temporary:
         yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
         check_target(path, force=force)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-        UNFINISHED.discard(temporary)
-
-
-def remove_unfinished() -> None:
-    """Remove what is half written, for a process that has to end at once."""
-    for temporary in UNFINISHED:
-        temporary.unlink(missing_ok=True)
 
 
 def check_target(path: Path, *, force: bool) -> None:

@@ -5,9 +5,7 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from torch import Tensor, nn
 
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
+from knet.files import whole_file
 from knet.networks import Copies, ResidualMLP
 from knet.predictor import Predictor
 
@@ -53,17 +52,19 @@ def save(model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | N
         "sigma": predictor.sigma,
         "spread": predictor.spread,
         "history": model.history_,
+        "best_round": model.best_round_,
+        "selection": getattr(model, "selection_", []),
         "n_train": len(model.train_indices_) if hasattr(model, "train_indices_") else model.n_train_,
         "n_features": model.n_features_in_,
         "feature_names": [str(name) for name in model.feature_names_in_]
         if hasattr(model, "feature_names_in_")
         else None,
         "extra": dict(extra if extra is not None else getattr(model, "extra_", {})),
-        "versions": _versions(),
+        "versions": versions(),
     }
     text = json.dumps(header, sort_keys=True)
     metadata = {"format": FORMAT, "header": text, "digest": _digest(text, tensors)}
-    with _atomic(Path(path)) as temporary:
+    with whole_file(Path(path)) as temporary:
         save_file(tensors, temporary, metadata)
 
 
@@ -113,6 +114,8 @@ def _restore_model(header: Mapping[str, Any], predictor: Predictor) -> KNet:
     model.cluster_centers_ = predictor.centers.cpu().numpy()
     model.history_ = header["history"]
     model.n_iter_ = len(model.history_)
+    model.best_round_ = int(header["best_round"])
+    model.selection_ = header["selection"]
     model.n_train_ = int(header["n_train"])
     model.n_features_in_ = int(header["n_features"])
     if header["feature_names"] is not None:
@@ -194,8 +197,8 @@ def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _versions() -> dict[str, str]:
-    """Return the versions that made a model."""
+def versions() -> dict[str, str]:
+    """Return the versions of knet and of what it computes with."""
     from knet import __version__
 
     return {
@@ -205,21 +208,3 @@ def _versions() -> dict[str, str]:
         "scikit-learn": sklearn.__version__,
         "torch": torch.__version__,
     }
-
-
-@contextmanager
-def _atomic(path: Path) -> Iterator[str]:
-    """Give a temporary name beside `path` and move the file there once it is complete."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
