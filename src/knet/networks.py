@@ -101,12 +101,12 @@ def linear_start(X: Tensor, n_components: int) -> Tensor:
     n_features = X.shape[1]
     if n_components >= n_features:
         return torch.eye(n_features, n_components, dtype=X.dtype, device=X.device)
-    centered = (X - X.mean(0)).double()
+    centered = (X - X.mean(0)).cpu().double()  # some devices have no doubles
     _, directions = torch.linalg.eigh(centered.mT @ centered)
     P = directions.flip(1)[:, :n_components]
     largest = P.gather(0, P.abs().argmax(0, keepdim=True))  # fixed signs: the same map on every machine
     signed: Tensor = P * largest.sign()
-    return signed.to(X.dtype)
+    return signed.to(X)
 
 
 def batches(n: int, batch_size: int, n_steps: int, n_restarts: int, generator: torch.Generator) -> Iterator[Tensor]:

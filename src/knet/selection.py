@@ -105,8 +105,8 @@ def median_distance(X: Tensor, rng: np.random.RandomState) -> float:
 
     Where more than half of the pairs are duplicates the median of the others is taken.
     """
-    sample = X[torch.from_numpy(rng.permutation(len(X))[:MEDIAN_ROWS])].double()
-    distances = torch.pdist(sample.cpu())
+    sample = X[torch.from_numpy(rng.permutation(len(X))[:MEDIAN_ROWS])].cpu().double()
+    distances = torch.pdist(sample)
     distances = distances[distances > 0] if distances.median() == 0 else distances
     return float(distances.median()) if len(distances) else 0.0
 
