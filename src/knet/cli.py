@@ -128,7 +128,7 @@ def fit(
     sigma: Annotated[str, typer.Option(help="Width of the kernel: auto, median, or a number.")] = "auto",
     sigma_scale: Annotated[float, typer.Option(help="Multiplies auto and median.")] = 1.0,
     train_size: Annotated[str, typer.Option(help="Rows to train on: auto, a count, or a fraction like 0.1.")] = "auto",
-    restarts: Annotated[int, typer.Option(help="Restarts; the best is kept.")] = 1,
+    restarts: Annotated[int | None, typer.Option(help="Restarts; the best is kept.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Most rounds of training.")] = None,
     refits: Refits = 2,
     seed: Seed = 0,
@@ -150,9 +150,9 @@ def fit(
         "sigma": _number_or_word(sigma),
         "sigma_scale": sigma_scale,
         "train_size": _number_or_word(train_size),
-        "n_init": restarts,
         "device": device,
         "random_state": seed,
+        **({} if restarts is None else {"n_init": restarts}),
         **({} if rounds is None else {"max_rounds": rounds}),
     }
     choices = {"id_col": id_col, "target": target, "impute": impute is not None, "one_hot": one_hot, "dates": dates}

@@ -192,11 +192,10 @@ def describe(path: Path) -> dict[str, Any]:
 def _summary(model: KNet, *, with_sizes: bool = True) -> dict[str, Any]:
     """Return the main facts of a model."""
     sizes = np.bincount(model.labels_, minlength=model.n_clusters).tolist() if with_sizes else None
-    trained = len(model.train_indices_) if hasattr(model, "train_indices_") else model.n_train_
     return {
         "clusters": model.n_clusters,
         **({"sizes": sizes} if with_sizes else {}),
-        "trained_on": trained,
+        "trained_on": model.n_train_,
         "rounds": model.n_iter_,
         "sigma": round(float(model.sigma_), 6),
         "hsic": round(float(model.history_[-1]["hsic"]), 6) if model.history_ else None,

@@ -150,8 +150,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         which was chosen.
     spectral_embedding_ : ndarray of shape (n_train, columns of U)
         The last U.
-    train_indices_ : ndarray of shape (n_train,)
-        Rows that were trained on.
+    train_indices_ : ndarray of shape (n_train_,)
+        Rows that were trained on, and as `n_train_` how many.
     rounds_ : ndarray of shape (best_round_ + 1, n_sample, n_components)
         With `keep_rounds`: a sample of training rows before the first round and after each one up to the best.
     predictor_ : knet.predictor.Predictor
@@ -265,11 +265,12 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.predictor_, self.labels_, self.sigma_ = predictor, labels, sigma
         self.history_ = [one.row(kept.restart) for one in learned.rounds]
         self.n_iter_, self.best_round_ = len(learned.rounds), kept.round
+        self.__dict__.pop("rounds_", None)
         if learned.way is not None:
             self.rounds_ = learned.way
         self.cluster_centers_ = predictor.centers.cpu().numpy()
         self.spectral_embedding_ = kept.U.cpu().numpy()
-        self.train_indices_ = plan.rows
+        self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
         self.selection_ = plan.considered
         self._n_features_out = self.cluster_centers_.shape[1]
         return self

@@ -90,7 +90,7 @@ def collect(
         source=source,
         n_rows=rows.n_rows,
         n_columns=model.n_features_in_,
-        n_train=len(model.train_indices_) if hasattr(model, "train_indices_") else model.n_train_,
+        n_train=model.n_train_,
         n_rounds=model.n_iter_,
         rate=rows.rate,
         verdict=_verdict(rows, stability, refits, [float(value.mean()) for value in values]),

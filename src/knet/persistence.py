@@ -54,7 +54,7 @@ def save(model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | N
         "history": model.history_,
         "best_round": model.best_round_,
         "selection": getattr(model, "selection_", []),
-        "n_train": len(model.train_indices_) if hasattr(model, "train_indices_") else model.n_train_,
+        "n_train": model.n_train_,
         "n_features": model.n_features_in_,
         "feature_names": [str(name) for name in model.feature_names_in_]
         if hasattr(model, "feature_names_in_")

@@ -140,6 +140,9 @@ def sigma_selection(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
     ring: dict[str, Any] = {"s": 140, "facecolors": "none", "edgecolors": "black", "zorder": 3}
     ax.scatter([row["ratio"] for row in taken], [row["conductance"] for row in taken], **ring)
     ax.set_xscale("log")
+    ticks = [2.0**power for power in range(-4, 4) if ratios[0] <= 2.0**power <= ratios[-1]]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
     ax.set_xlabel("width of the kernel, relative to the median distance")
     ax.set_ylabel("share of neighbours cut off (conductance)")
     ax.legend(fontsize=8, frameon=False)

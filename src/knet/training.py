@@ -69,6 +69,7 @@ class ThetaStep:
         weights = (center_rows(U) if self.through_degrees else pair_weights(U, d)).to(X)
         restarts = torch.arange(len(U))[:, None]
         find_slope = self._slope_through_degrees if self.through_degrees else self._slope
+        encoder.train()
         with one_thread():
             for rows in batches(len(X), self.batch_size, self.n_steps, len(U), generator):
                 X_batch = X[rows]
@@ -80,6 +81,7 @@ class ThetaStep:
                     error.backward(retain_graph=True)
                 Psi.backward(slope)
                 optimizer.step()
+        encoder.eval()
 
     def _slope(self, Psi: Tensor, B: Tensor, scale: float) -> Tensor:
         """Return the gradient of -[CLUMP] in Psi, in closed form; a batch holds 1/scale of the pairs."""
@@ -132,6 +134,7 @@ def alternate(
     rising, or half of the rounds are over.
     """
     sigma, started = theta_step.sigma, time.perf_counter()
+    encoder.eval()
     _, d, _ = _spectral_pass(X, encoder, U, sigma, laplacian, None)
     lam = lambda_rule(1.0, 0.0, 0.0)
     held, followed = hold > 0, 0.0
