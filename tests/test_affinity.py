@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
@@ -9,6 +10,9 @@ from sklearn.neighbors import kneighbors_graph
 from knet import KNet
 from knet.affinity import Judge, choose_start, extend, gaussian, locally_scaled, neighbor_graph, spectral_labels
 from knet.datasets import make_moon, make_spirals
+from knet.fitting import BestPartition
+from knet.networks import ResidualMLP
+from knet.training import Round
 
 
 def standardized(X):
@@ -99,6 +103,23 @@ def test_training_rows_beyond_the_sample_start_from_their_neighbours():
     model = KNet(2, random_state=0).fit(X)
     assert len(model.train_indices_) == 1500
     assert adjusted_rand_score(y, model.labels_) > 0.99
+
+
+def test_the_best_partition_is_kept_and_no_improvement_ends_the_fit():
+    X = torch.from_numpy(make_blobs(200, centers=[[0, 0], [50, 0]], random_state=0)[0])
+    good, bad = torch.eye(2, dtype=torch.float64), torch.tensor([[0.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    keeper = BestPartition(X, 2, seed=0)
+    answers = []
+    for index, skip in enumerate(
+        [bad, good, bad, bad, bad, bad], start=1
+    ):  # all but one round are blind to what tells groups apart
+        sizes = {"width": 4, "depth": 1, "n_restarts": 1, "generator": torch.Generator()}
+        one = Round(index, [0.0], [0.0], [0.0], 0.0, torch.full((1, 200, 1), float(index)))
+        answers.append(keeper.see(one, ResidualMLP(skip, **sizes)))
+    assert answers == [False] * 5 + [True]
+    assert keeper.kept.round == 2
+    torch.testing.assert_close(keeper.kept.encoder(X)[0], X)
+    assert float(keeper.kept.U[0, 0]) == 2.0
 
 
 def test_the_way_through_the_rounds_is_kept_on_demand():

@@ -106,6 +106,17 @@ def test_the_rounds_end_when_no_restart_moves_by_tol(seed):
     assert [one.index for one in rounds] == list(range(1, len(rounds) + 1))
 
 
+@pytest.mark.parametrize("hold", [0.0, 1e-6, 2.0])
+def test_U_is_held_until_psi_has_followed_it(seed, hold):
+    _, rounds, _, _ = run(moons(seed), seed, hold=hold, max_rounds=8)
+    held = [one for one in rounds if max(one.u_change) < 1e-6]
+    assert held == rounds[: len(held)]
+    if hold == 2.0:  # more than there is: let go when HSIC stops rising, at the latest after half of the rounds
+        assert 2 <= len(held) <= 4
+    else:  # not held at all, or followed at once
+        assert len(held) == (hold > 0)
+
+
 def test_the_rows_of_history_are_plain(seed):
     one = Round(3, [1.0, 2.0], [0.1, 0.2], [0.5, 0.6], 1.5, torch.zeros(2, 4, 1))
     assert one.row(1) == {"round": 3, "hsic": 2.0, "reconstruction": 0.2, "u_change": 0.6, "seconds": 1.5}

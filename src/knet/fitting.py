@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -99,21 +100,20 @@ def build_networks(
     generator: torch.Generator,
 ) -> tuple[Encoder, nn.Module | None]:
     """Return encoder and decoder at their start: identity by construction, pre-trained [INIT], or the user's own."""
-    sizes = {"width": width, "depth": depth, "n_restarts": n_restarts, "generator": generator}
+    make = partial(ResidualMLP, width=width, depth=depth, n_restarts=n_restarts, generator=generator)
     if module is not None:
-        encoder: Encoder = Copies([copy.deepcopy(module).to(X) for _ in range(n_restarts)])
+        copies = Copies([copy.deepcopy(module).to(X) for _ in range(n_restarts)])
+        if not with_decoder:
+            return copies, None
         with torch.no_grad():
-            n_out = encoder(X[:2]).shape[-1]
-        back = X.new_zeros(n_out, X.shape[1])
-        decoder = ResidualMLP(back, **sizes, zero_last=False) if with_decoder else None  # type: ignore[arg-type]
-        return encoder, decoder.to(X.device) if decoder else None
+            n_components = copies(X[:2]).shape[-1]
+        return copies, make(X.new_zeros(n_components, X.shape[1]), zero_last=False).to(X.device)
     P = linear_start(X, n_components or X.shape[1])
+    back = P.mT.contiguous()
     if start == "identity":
-        encoder = ResidualMLP(P, **sizes).to(X.device)  # type: ignore[arg-type]
-        return encoder, ResidualMLP(P.mT.contiguous(), **sizes).to(X.device) if with_decoder else None  # type: ignore[arg-type]
-    plain, plain_back = torch.zeros_like(P), torch.zeros_like(P.mT.contiguous())
-    encoder = ResidualMLP(plain, **sizes, zero_last=False).to(X.device)  # type: ignore[arg-type]
-    decoder = ResidualMLP(plain_back, **sizes, zero_last=False).to(X.device)  # type: ignore[arg-type]
+        return make(P).to(X.device), make(back).to(X.device) if with_decoder else None
+    encoder = make(torch.zeros_like(P), zero_last=False).to(X.device)
+    decoder = make(torch.zeros_like(back), zero_last=False).to(X.device)
     pretrain(encoder, decoder, X, P, n_restarts=n_restarts, generator=generator)
     return encoder, decoder if with_decoder else None
 

@@ -130,8 +130,8 @@ def _restore_encoder(kind: str, weights: dict[str, Tensor], module: nn.Module | 
     if kind == "mlp":
         depth = sum(name.startswith("weights.") for name in weights) - 1
         width = weights["weights.0"].shape[2]
-        shape = {"width": width, "depth": depth, "n_restarts": 1, "generator": torch.Generator()}
-        net: nn.Module = ResidualMLP(torch.zeros_like(weights["skip"]), **shape)  # type: ignore[arg-type]
+        skip = torch.zeros_like(weights["skip"])
+        net: nn.Module = ResidualMLP(skip, width=width, depth=depth, n_restarts=1, generator=torch.Generator())
     elif module is None:
         raise ModelFileError(
             f"{path} was fitted with an encoder of your own, and files hold weights, not code. "
