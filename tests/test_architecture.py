@@ -19,7 +19,18 @@ MAX_CODE_LINES = 350
 
 LEAVES = {"_callbacks", "datasets", "exceptions", "files", "metrics", "optimizers", "presets"}
 MATHS = {"kernels", "networks", "spectral"}
-CORE = {*MATHS, "_validation", "exceptions", "affinity", "fitting", "predictor", "selection", "training"}
+CORE = {
+    *MATHS,
+    "_validation",
+    "exceptions",
+    "affinity",
+    "fitting",
+    "scanning",
+    "starts",
+    "predictor",
+    "selection",
+    "training",
+}
 AROUND = {*CORE, *LEAVES, "estimator"}
 
 # Each module, and the modules it may import.
@@ -30,16 +41,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "networks": {"exceptions", "optimizers"},
     "spectral": {"exceptions", "kernels"},
     "predictor": {"exceptions", "kernels"},
-    "affinity": {"exceptions"},
-    "selection": {"exceptions", "affinity", "kernels", "spectral"},
+    "affinity": set(),
+    "starts": {"affinity"},
+    "scanning": {"affinity", "starts"},
+    "selection": {"exceptions", "affinity", "kernels", "spectral", "starts"},
     "training": {"exceptions", "optimizers", *MATHS},
-    "fitting": {"exceptions", "affinity", "predictor", "selection", "training", *MATHS},
+    "fitting": {"exceptions", "affinity", "starts", "predictor", "selection", "training", *MATHS},
     "estimator": CORE | LEAVES,
     "persistence": AROUND,
     "views": AROUND,
     "plots": {*AROUND, "views"},
     "charts": {"views"},
-    "findings": {*AROUND, "charts", "persistence", "views"},
+    "stability": {*AROUND, "views"},
+    "findings": {*AROUND, "charts", "persistence", "stability", "views"},
     "report": {*AROUND, "findings"},
     "tables": {"exceptions"},
     "outputs": {"files", "tables"},
@@ -63,7 +77,12 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # Imports against the direction that wait inside a function: a method of the model that hands itself on, the version.
-MAY_IMPORT_LATE = {("estimator", "persistence"), ("estimator", "report"), ("persistence", "__init__")}
+MAY_IMPORT_LATE = {
+    ("estimator", "persistence"),
+    ("estimator", "report"),
+    ("estimator", "stability"),
+    ("persistence", "__init__"),
+}
 
 
 def imported_modules(source):

@@ -45,6 +45,11 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Most threads to use.")]
 Json = Annotated[bool, typer.Option("--json", help="Print a summary for machines to standard output.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist.")]
+Columns = Annotated[list[str] | None, typer.Option(help="Columns to use; comma-separated, or repeat.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out; comma-separated, or repeat.")]
+Impute = Annotated[str | None, typer.Option(help="Fill missing values: median.")]
+OneHot = Annotated[bool, typer.Option("--one-hot", help="Turn text columns into 0/1 columns.")]
+Dates = Annotated[bool, typer.Option("--dates", help="Turn dates into days since 1970.")]
 Refits = Annotated[int, typer.Option(min=0, help="Fits with other seeds that the report measures stability by.")]
 
 
@@ -119,11 +124,11 @@ def fit(
     report: Annotated[Path | None, typer.Option(help="Report to write, one .html file.")] = None,
     id_col: IdCol = None,
     target: Target = None,
-    columns: Annotated[list[str] | None, typer.Option(help="Columns to use; comma-separated, or repeat.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Columns to leave out; comma-separated, or repeat.")] = None,
-    impute: Annotated[str | None, typer.Option(help="Fill missing values: median.")] = None,
-    one_hot: Annotated[bool, typer.Option("--one-hot", help="Turn text columns into 0/1 columns.")] = False,
-    dates: Annotated[bool, typer.Option("--dates", help="Turn dates into days since 1970.")] = False,
+    columns: Columns = None,
+    drop: Drop = None,
+    impute: Impute = None,
+    one_hot: OneHot = False,
+    dates: Dates = False,
     header: Header = None,
     sigma: Annotated[str, typer.Option(help="Width of the kernel: auto, median, or a number.")] = "auto",
     sigma_scale: Annotated[float, typer.Option(help="Multiplies auto and median.")] = 1.0,
@@ -143,8 +148,7 @@ def fit(
     """
     from knet import commands
 
-    if impute not in (None, "median"):
-        raise ValueError(f"The --impute option must be 'median'. Got {impute!r} instead.")
+    choices = _choices(id_col, target, columns, drop, impute, one_hot, dates)
     params: dict[str, Any] = {
         "n_clusters": clusters,
         "sigma": _number_or_word(sigma),
@@ -155,11 +159,9 @@ def fit(
         **({} if restarts is None else {"n_init": restarts}),
         **({} if rounds is None else {"max_rounds": rounds}),
     }
-    choices = {"id_col": id_col, "target": target, "impute": impute is not None, "one_hot": one_hot, "dates": dates}
     targets = commands.Targets(output, labels, report, force)
-    lists = {"columns": columns or [], "drop": drop or []}
     with commands.limited(threads):
-        done = commands.fit(data, params, {**choices, **lists}, targets, header=header, refits=refits, quiet=as_json)
+        done = commands.fit(data, params, choices, targets, header=header, refits=refits, quiet=as_json)
     _answer(done, as_json)
 
 
@@ -267,6 +269,53 @@ def info(model: ModelFile, as_json: Json = False) -> None:
         typer.echo(f"{name:<12} {', '.join(map(str, value)) if isinstance(value, list) else value}")
 
 
+@app.command(epilog="Examples:  knet scan data.csv --plot scan.png   |   knet scan data.csv --from 2 --to 20 --json")
+@clear_errors
+def scan(
+    data: Data,
+    first: Annotated[int, typer.Option("--from", help="Fewest clusters to consider.")] = 2,
+    last: Annotated[int, typer.Option("--to", help="Most clusters to consider.")] = 10,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Table to write; standard output otherwise.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture to write: .png, .svg or .pdf.")] = None,
+    id_col: IdCol = None,
+    target: Annotated[str | None, typer.Option(help="Column with known labels; left out.")] = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    impute: Impute = None,
+    one_hot: OneHot = False,
+    dates: Dates = False,
+    header: Header = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+    as_json: Json = False,
+    force: Force = False,
+) -> None:
+    """Advise on the number of clusters: what is stable and separated, or that the data give no answer.
+
+    The comparison goes to standard output as CSV, or to --output; the advice to standard error.
+    """
+    from knet import commands
+
+    if first > last:
+        raise ValueError(f"--from {first} is above --to {last}.")
+    choices = _choices(id_col, target, columns, drop, impute, one_hot, dates)
+    with commands.limited(threads):
+        done = commands.scan(
+            data,
+            choices,
+            range(first, last + 1),
+            output=output,
+            plot=plot,
+            header=header,
+            seed=seed,
+            quiet=as_json,
+            force=force,
+        )
+    _answer(done, as_json)
+
+
 @app.command()
 @clear_errors
 def demo(
@@ -302,6 +351,22 @@ def demo(
         return
     figure1(model, X).savefig(picture, dpi=100)
     typer.echo(f"picture  {picture}")
+
+
+def _choices(
+    id_col: str | None,
+    target: str | None,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    impute: str | None,
+    one_hot: bool,
+    dates: bool,
+) -> dict[str, Any]:
+    """Return how to read a table, from the options that say so."""
+    if impute not in (None, "median"):
+        raise ValueError(f"The --impute option must be 'median'. Got {impute!r} instead.")
+    choices = {"id_col": id_col, "target": target, "impute": impute is not None, "one_hot": one_hot, "dates": dates}
+    return {**choices, "columns": columns or [], "drop": drop or []}
 
 
 def _number_or_word(text: str) -> str | int | float:

@@ -1,6 +1,6 @@
 """KNet, the scikit-learn estimator: validation, the way of the data, and the only fitted state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
@@ -35,6 +35,7 @@ from knet.fitting import (
 )
 from knet.networks import Encoder
 from knet.predictor import Floats, standardize
+from knet.scanning import SCAN_ROWS, Scan, scan_rows
 from knet.selection import POOL_ROWS, Plan, median_distance, plan_training
 from knet.spectral import LAPLACIANS, U_STEPS, indicator_embedding
 from knet.training import Round, ThetaStep, alternate, balanced_lambda, constant_lambda
@@ -58,7 +59,7 @@ RULES: dict[str, tuple[Any, ...]] = {
     "max_rounds": (rules.integer(1),),
     "tol": (rules.nonnegative_number(),),
     "steps_per_round": (rules.integer(1),),
-    "batch_size": (rules.integer(2),),
+    "batch_size": ("auto", rules.integer(2)),
     "lr": (rules.positive_number(),),
     "scale": ("standard", "none"),
     "keep_rounds": (rules.instance(bool, "a bool"),),
@@ -116,8 +117,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Training stops when span(U) moves by less, on a scale from 0 to 1.
     steps_per_round : int, default=200
         Gradient steps of a theta-step.
-    batch_size : int, default=64
-        Rows of a gradient step.
+    batch_size : "auto" or int, default="auto"
+        Rows of a gradient step; "auto" is four per cluster, between 64 and 256.
     lr : float, default=1e-3
         Learning rate of Adam.
     scale : {"standard", "none"}, default="standard"
@@ -190,7 +191,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         max_rounds: int = 15,
         tol: float = 0.01,
         steps_per_round: int = 200,
-        batch_size: int = 64,
+        batch_size: str | int = "auto",
         lr: float = 1e-3,
         scale: str = "standard",
         device: str | torch.device = "auto",
@@ -259,7 +260,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             tasks = RoundTasks(self, self.max_rounds, X)
             learned = self._learn(X_train, plan, generator, rng, tasks)
             kept, sigma = learned.kept, learned.sigma
-            predictor = summarize(kept.encoder, X_train, shift, scale, sigma=sigma, n_clusters=self.n_clusters, rng=rng)
+            predictor = summarize(kept, X_train, shift, scale, sigma=sigma, n_clusters=self.n_clusters, rng=rng)
             labels = predictor.assign(X)
             tasks.fit_done()
         self.predictor_, self.labels_, self.sigma_ = predictor, labels, sigma
@@ -317,6 +318,27 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         nearest: NDArray[np.int64] = ids[cdist(Psi, centers).argmin(1)]
         return nearest
 
+    def scan(
+        self, X: ArrayLike, clusters: Iterable[int] = range(2, 11), *, n_resamples: int = 5, n_jobs: int | None = None
+    ) -> Scan:
+        """Advise on the number of clusters of X: what is stable under resampling and clearly separated, or no answer.
+
+        Looks at `SCAN_ROWS` random rows, scaled as a fit would; nothing is fitted and the model does not change. Of its
+        parameters only `scale` and `random_state` count. `n_jobs` as in joblib, whose Dask backend works as well.
+        """
+        checked = clone(self)._validate(X, reset=True)
+        rng = check_random_state(self.random_state)
+        shift, scale = column_scale(checked, self.scale)
+        rows = np.sort(rng.permutation(len(checked))[:SCAN_ROWS])
+        scaled = standardize(checked[rows], shift, scale, like=torch.empty(0, dtype=torch.float64)).numpy()
+        return scan_rows(scaled, clusters, rng, n_resamples=n_resamples, n_jobs=n_jobs)
+
+    def stability(self, X: ArrayLike, *, n_refits: int = 5, seed: int = 0, n_jobs: int | None = None) -> Any:
+        """Return how far refits on other rows and seeds agree, as a `knet.stability.Stability`: the labels to trust."""
+        from knet.stability import stability
+
+        return stability(self, X, n_refits=n_refits, seed=seed, n_jobs=n_jobs)
+
     def save(self, path: Any) -> None:
         """Write the model to one safetensors file; see `knet.load`."""
         from knet.persistence import save
@@ -348,6 +370,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     ) -> Learned:
         """Run Algorithm 1 on the scaled training rows and keep the best of its restarts."""
         auto_width = min(max(128, 2 * X.shape[1]), 512)
+        auto_batch = min(max(64, 4 * self.n_clusters), 256)
         encoder, decoder = build_networks(
             X,
             n_components=self.n_components,
@@ -378,7 +401,11 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             decoder,
             U.expand(self.n_init, -1, -1),
             theta_step=ThetaStep(
-                sigma, self.steps_per_round, self.batch_size, self.lr, through_degrees=self.degrees == "differentiated"
+                sigma,
+                self.steps_per_round,
+                auto_batch if self.batch_size == "auto" else int(self.batch_size),
+                self.lr,
+                through_degrees=self.degrees == "differentiated",
             ),
             u_step=self.u_update if callable(self.u_update) else U_STEPS[self.u_update],
             laplacian=make_laplacian,
@@ -388,7 +415,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             generator=generator,
             hold=0.0 if start is None else HOLD,
         )
-        keeper = LastRound() if start is None else BestPartition(X, self.n_clusters, int(rng.randint(2**31 - 1)))
+        keeper = LastRound() if start is None else BestPartition(X, start, self.n_clusters, int(rng.randint(2**31 - 1)))
         return self._follow(rounds, X, encoder, sigma, keeper, tasks)
 
     def _embedded_sigma(self, encoder: Encoder, X: torch.Tensor, sigma: float, rng: np.random.RandomState) -> float:
@@ -470,3 +497,17 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def scan(
+    X: ArrayLike,
+    clusters: Iterable[int] = range(2, 11),
+    *,
+    scale: str = "standard",
+    n_resamples: int = 5,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+) -> Scan:
+    """Advise on the number of clusters of X, from 2 to 10 unless told: see `KNet.scan`."""
+    model = KNet(scale=scale, random_state=random_state)
+    return model.scan(X, clusters, n_resamples=n_resamples, n_jobs=n_jobs)

@@ -3,14 +3,12 @@
 import base64
 import hashlib
 import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.metrics.cluster import contingency_matrix
 
 from knet import views
@@ -19,6 +17,8 @@ from knet.estimator import KNet
 from knet.metrics import accuracy, ari, nmi
 from knet.networks import ResidualMLP
 from knet.persistence import versions
+from knet.stability import Stability
+from knet.stability import stability as stability_of
 from knet.views import COLORS, Sample
 
 SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, REFIT_ROWS = 3000, 220, 1500, 1000
@@ -167,27 +167,15 @@ def _rounds(model: KNet, seed: int) -> tuple[list[str], str]:
     return [_encoded(quantized(one)) for one in flat], _encoded(labels.astype("<u2"))
 
 
-def _stability(model: KNet, rows: Sample, refits: int, seed: int) -> float | None:
-    """Return the mean adjusted Rand index between the clusters and those of refits on other seeds and rows.
-
-    Each refit sees four fifths of a sample and labels all of it. None where there is nothing to compare.
-    """
+def _stability(model: KNet, rows: Sample, refits: int, seed: int) -> Stability | None:
+    """Return how far refits on a sample agree with the model; None where there is nothing to compare."""
     own_network = isinstance(model.predictor_.encoder, ResidualMLP)
     if refits == 0 or model.n_clusters == 1 or not own_network:
         return None
-    few = rows.thin(REFIT_ROWS, seed)
-    found = []
-    for number in range(refits):
-        rng = np.random.default_rng([seed, number])
-        part = np.sort(rng.choice(len(few.rows), max(model.n_clusters, 2, 4 * len(few.rows) // 5), replace=False))
-        again = clone(model).set_params(random_state=1000 + number, callback=None, verbose=0, train_size="auto")
-        with warnings.catch_warnings(action="ignore"):  # the fit has said it all before
-            again.fit(few.X[part])
-        found.append(ari(few.labels, again.predict(few.X)))
-    return float(np.mean(found))
+    return stability_of(model, rows.thin(REFIT_ROWS, seed).X, n_refits=refits, seed=seed)
 
 
-def _verdict(rows: Sample, stability: float | None, refits: int, silhouettes: list[float]) -> str:
+def _verdict(rows: Sample, stability: Stability | None, refits: int, silhouettes: list[float]) -> str:
     """Return the result in a sentence or two."""
     counts = np.unique(rows.labels, return_counts=True)[1]
     shares = sorted((count / len(rows.labels) for count in counts), reverse=True)
@@ -196,15 +184,15 @@ def _verdict(rows: Sample, stability: float | None, refits: int, silhouettes: li
     if len(counts) == 1:
         text = "One cluster holds all rows."
     if stability is not None:
-        words = "stable" if stability >= 0.9 else "fairly stable" if stability >= 0.7 else "not stable"
-        plural = "s" if refits > 1 else ""
+        overall, plural = stability.overall, "s" if refits > 1 else ""
+        words = "stable" if overall >= 0.9 else "fairly stable" if overall >= 0.7 else "not stable"
         text += (
-            f" They are {words}: {refits} refit{plural} on other rows and seeds agree to {stability:.2f} (1 is alike)."
+            f" They are {words}: {refits} refit{plural} on other rows and seeds agree to {overall:.2f} (1 is alike)."
         )
     return text + f" Mean silhouette: {silhouettes[0]:.2f} in the data, {silhouettes[1]:.2f} in the embedding."
 
 
-def _warnings(model: KNet, rows: Sample, memberships: NDArray[np.floating], stability: float | None) -> list[str]:
+def _warnings(model: KNet, rows: Sample, memberships: NDArray[np.floating], stability: Stability | None) -> list[str]:
     """Return what a reader should know before believing the clusters."""
     found = []
     change = model.history_[-1]["u_change"] if model.history_ else 0.0
@@ -221,8 +209,11 @@ def _warnings(model: KNet, rows: Sample, memberships: NDArray[np.floating], stab
     doubtful = float((memberships.max(1) < 0.7).mean())
     if doubtful > 0.05:
         found.append(f"{doubtful:.0%} of the rows belong to their cluster with a certainty below 0.7.")
-    if stability is not None and stability < 0.7:
+    if stability is not None and stability.overall < 0.7:
         found.append("Other seeds find other clusters: do not build on these before trying other numbers of clusters.")
+    elif stability is not None and (stability.clusters < 0.5).any():
+        doubted = ", ".join(str(cluster) for cluster in np.flatnonzero(stability.clusters < 0.5))
+        found.append(f"Refits keep less than half of these clusters together: {doubted}.")
     return found
 
 

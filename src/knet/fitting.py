@@ -17,12 +17,13 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
-from knet.affinity import Judge
+from knet.affinity import Labels
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.kernels import squared_distances
 from knet.networks import Copies, Encoder, ResidualMLP, linear_start, pretrain
 from knet.predictor import FAR, Floats, Predictor
 from knet.spectral import Laplacian
+from knet.starts import Judge
 from knet.training import Round
 
 SUMMARY_ROWS = 256  # landmarks that stand for the training rows in degrees
@@ -120,12 +121,13 @@ def build_networks(
 
 @dataclass(frozen=True)
 class Kept:
-    """The encoder that a fit keeps: which restart, after which round, and its U."""
+    """The encoder that a fit keeps: which restart, after which round, its U, and the centres if already found."""
 
     encoder: Encoder
     U: Tensor
     restart: int
     round: int
+    centers: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,8 @@ class BestPartition:
     training has begun to invent clusters, and training never ends below where it has been.
     """
 
-    def __init__(self, X: Tensor, n_clusters: int, seed: int) -> None:
-        self.X, self.n_clusters, self.seed = X, n_clusters, seed
+    def __init__(self, X: Tensor, start: Labels, n_clusters: int, seed: int) -> None:
+        self.X, self.start, self.n_clusters, self.seed = X, start, n_clusters, seed
         self.judge = Judge(X.cpu().numpy().astype(np.float64))
         self.best = math.inf
 
@@ -165,11 +167,11 @@ class BestPartition:
         with torch.no_grad():
             Psi = encoder(self.X).cpu().numpy()
         for restart, embedded in enumerate(Psi):
-            centers = k_means(embedded, self.n_clusters, np.random.RandomState(self.seed), n_init=3)
+            centers = k_means(embedded, self.n_clusters, np.random.RandomState(self.seed), n_init=3, start=self.start)
             conductance = self.judge.conductance(cdist(embedded, centers).argmin(1))
             if conductance < self.best:
                 self.best = conductance
-                self.kept = Kept(encoder.restart(restart), one.U[restart], restart, one.index)
+                self.kept = Kept(encoder.restart(restart), one.U[restart], restart, one.index, centers)
         return one.index - self.kept.round >= PATIENCE
 
 
@@ -211,16 +213,26 @@ def check_distinct(X: Floats, n_clusters: int) -> int:
     return n_distinct
 
 
-def k_means(Psi: Floats, n_clusters: int, rng: np.random.RandomState, n_init: int = 10) -> Floats:
-    """Return the centres of k-means on embedded rows; one thread, so that sums repeat to the bit."""
+def k_means(
+    Psi: Floats, n_clusters: int, rng: np.random.RandomState, n_init: int = 10, start: Labels | None = None
+) -> Floats:
+    """Return the centres of k-means on embedded rows; one thread, so that sums repeat to the bit.
+
+    With a partition to `start` from, one more run begins at the means of its groups: random beginnings seldom find all
+    of many clusters.
+    """
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: warned of before
-        centers: Floats = KMeans(n_clusters, n_init=n_init, random_state=rng).fit(Psi).cluster_centers_
+        found = KMeans(n_clusters, n_init=n_init, random_state=rng).fit(Psi)
+        if start is not None and len(np.unique(start)) == n_clusters:
+            means = np.stack([Psi[start == group].mean(0) for group in range(n_clusters)])
+            found = min(found, KMeans(n_clusters, init=means, n_init=1).fit(Psi), key=lambda one: float(one.inertia_))
+    centers: Floats = found.cluster_centers_
     return centers
 
 
 def summarize(
-    encoder: Encoder,
+    kept: Kept,
     X: Tensor,
     shift: Floats,
     scale: Floats,
@@ -230,10 +242,10 @@ def summarize(
     rng: np.random.RandomState,
 ) -> Predictor:
     """Embed the training rows, find the centres, and keep what new rows need: nothing that grows with the rows."""
-    encoder.requires_grad_(False).eval()
+    encoder = kept.encoder.requires_grad_(False).eval()
     Psi = encoder(X)[0]
     embedded = Psi.cpu().numpy()
-    centers = torch.from_numpy(k_means(embedded, n_clusters, rng)).to(Psi)
+    centers = torch.from_numpy(k_means(embedded, n_clusters, rng) if kept.centers is None else kept.centers).to(Psi)
     nearest = squared_distances(Psi, centers).amin(1)
     tiny = torch.finfo(Psi.dtype).tiny ** 0.5
     landmarks, weights = _landmarks(embedded, rng)

@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from knet import views
 from knet.estimator import KNet
+from knet.scanning import MIN_JUMP, MIN_STABILITY, Scan
 from knet.views import (
     COLORS,
     MATRIX_ROWS,
@@ -147,6 +148,32 @@ def sigma_selection(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("share of neighbours cut off (conductance)")
     ax.legend(fontsize=8, frameon=False)
     _title(ax, "Choice of sigma", (f"sigma_ = {model.sigma_:.3g}",))
+    return ax
+
+
+def scan(result: Scan, ax: Axes | None = None) -> Axes:
+    """Draw what a scan over numbers of clusters found: stability, and the jump in conductance after each number."""
+    ax = _axes(ax)
+    counts, stability, jump = ([row[name] for row in result.table] for name in ("n_clusters", "stability", "jump"))
+    jumps = ax.twinx()
+    jumps.bar(counts, jump, bottom=1e-3, width=0.5, color=color(5), alpha=0.5)
+    jumps.axhline(MIN_JUMP, color=color(5), linestyle=":", linewidth=1)
+    jumps.set_yscale("log")
+    jumps.set_ylim(0.5, max(10.0, 2 * max(jump)))
+    jumps.set_ylabel("jump in conductance at one cluster more (bars)")
+    ax.plot(counts, stability, marker=MARKERS[0], color=color(0))
+    ax.axhline(MIN_STABILITY, color=color(0), linestyle=":", linewidth=1)
+    ring: dict[str, Any] = {"s": 140, "facecolors": "none", "edgecolors": "black", "zorder": 3}
+    if result.best is not None:
+        ax.scatter([result.best], [stability[counts.index(result.best)]], **ring)
+    ax.set_zorder(jumps.get_zorder() + 1)
+    ax.patch.set_visible(False)
+    ax.set_ylim(min(0.0, *stability), 1.05)
+    ax.set_xticks(counts)
+    ax.set_xlabel("number of clusters")
+    ax.set_ylabel("stability under resampling (line)")
+    best = "none supported" if result.best is None else f"best: {result.best}"
+    _title(ax, "Number of clusters", (best,))
     return ax
 
 

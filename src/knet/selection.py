@@ -8,11 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from knet.affinity import Labels, choose_start, extend
+from knet.affinity import Labels
 from knet.spectral import DenseLaplacian, NystroemLaplacian
+from knet.starts import choose_start, extend
 
 MEDIAN_ROWS = 2000  # the median distance is taken over the pairs of this many rows
-START_ROWS = 1000  # the start is chosen on this many rows
+START_ROWS = (1000, 2000)  # the start is chosen on this many rows: at least, and at most where clusters are many
+ROWS_PER_CLUSTER = 20  # wanted for the choice
 SMALL_DATA = 2000  # up to here training takes all rows
 SUBSET_SIZES = (1000, 2000, 4000)  # candidates of the spectrum rule
 NARROWEST = 1e-9  # of the median distance; narrower kernels are the identity all the same
@@ -72,7 +74,8 @@ def plan_training(
     elif sigma == "median" or n_clusters == 1 or median == 0 or size <= n_clusters + 1:
         width = sigma_scale * median or 1.0
     else:
-        start = choose_start(pool[: min(START_ROWS, size)].numpy(), n_clusters, rng)
+        n_start = min(max(START_ROWS[0], ROWS_PER_CLUSTER * n_clusters), START_ROWS[1], size)
+        start = choose_start(pool[:n_start].numpy(), n_clusters, rng)
         width = sigma_scale * start.ratio * median
     width = max(width, NARROWEST * median)
     if isinstance(train_size, str):

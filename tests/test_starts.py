@@ -8,10 +8,19 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
 
 from knet import KNet
-from knet.affinity import Judge, choose_start, extend, gaussian, locally_scaled, neighbor_graph, spectral_labels
+from knet.affinity import (
+    Affinity,
+    candidates,
+    gaussian,
+    locally_scaled,
+    neighbor_graph,
+    partitions,
+    squared_distances,
+)
 from knet.datasets import make_moon, make_spirals
 from knet.fitting import BestPartition
 from knet.networks import ResidualMLP
+from knet.starts import FINALISTS, Halves, Judge, choose_start, extend
 from knet.training import Round
 
 
@@ -55,9 +64,11 @@ def test_the_selection_table_says_what_was_considered():
     chosen = [row for row in model.selection_ if row["chosen"]]
     assert len(chosen) == 1
     assert {row["affinity"] for row in model.selection_} == {"gaussian", "local", "neighbors"}
-    scores = [row["score"] for row in model.selection_ if row["score"] is not None]
-    assert len(scores) < len(model.selection_)  # hopeless candidates are not measured to the end
-    assert chosen[0]["conductance"] <= 1.1 * min(scores)
+    finals = [row["final_score"] for row in model.selection_ if row["final_score"] is not None]
+    assert len(finals) == FINALISTS < len(model.selection_)  # only the best on halves cluster all rows
+    assert chosen[0]["final_score"] <= 1.1 * min(finals)
+    scores = [row["score"] for row in model.selection_]
+    assert scores == sorted(scores)
     assert KNet(2, sigma=0.3, random_state=0, tol=2.0).fit(X).selection_ == []
 
 
@@ -88,8 +99,48 @@ def test_affinities_are_symmetric_and_positive(rng, affinity):
 
 def test_disconnected_groups_are_found_exactly(seed):
     X, y = make_blobs(200, centers=[[0, 0], [50, 0], [0, 50], [50, 50]], random_state=seed)
-    W = neighbor_graph(10)(np.square(X[:, None] - X).sum(-1))
-    assert adjusted_rand_score(y, spectral_labels(W, 4, seed)) == 1
+    values, V = Affinity("neighbors", None, 10, neighbor_graph(10)).embed(squared_distances(X), 4)
+    np.testing.assert_allclose(values, 1)
+    assert adjusted_rand_score(y, partitions(V, [4], seed)[0]) == 1
+
+
+def test_eigenvectors_are_orthonormal_and_belong_to_their_values(rng):
+    D2 = squared_distances(rng.normal(size=(40, 3)))
+    for affinity in candidates(D2):
+        values, V = affinity.embed(D2, 5)
+        W = affinity.weigh(D2)
+        L = W / np.sqrt(W.sum(1)[:, None] * W.sum(0))
+        np.testing.assert_allclose(V.T @ V, np.eye(5), atol=1e-9)
+        np.testing.assert_allclose(L @ V, V * values, atol=1e-9)
+        assert (np.diff(values) <= 1e-12).all()
+
+
+def test_partitions_for_several_numbers_are_those_of_each_alone(rng):
+    V = np.linalg.qr(rng.normal(size=(60, 5)))[0]
+    together = partitions(V, [2, 3, 5], 0)
+    for c, labels in zip([2, 3, 5], together, strict=True):
+        assert partitions(V, [c], 0)[0].tolist() == labels.tolist()
+        assert len(set(labels)) == c
+
+
+def test_each_half_is_clustered_alone_and_labels_all_rows(seed):
+    X, y = make_blobs(120, centers=[[0, 0], [30, 0], [0, 30]], random_state=seed)
+    D2 = squared_distances(X)
+    affinity = Affinity("gaussian", 1.0, None, gaussian(2.0))
+    halves = Halves(D2, 3, np.random.RandomState(seed))
+    (one, other), (three, _) = halves.cluster(affinity, [3, 2], seed)
+    assert adjusted_rand_score(one, y) == adjusted_rand_score(other, y) == 1
+    assert len(set(three)) == 2
+    rows = [part[0] for part in halves.parts]
+    assert sorted(np.concatenate(rows)) == list(range(120))
+    assert not set(rows[0]) & set(rows[1])
+
+
+def test_many_clusters_are_all_found(seed):
+    centers = np.stack(np.meshgrid(np.arange(6), np.arange(5)), -1).reshape(-1, 2) * 8.0
+    X, y = make_blobs(900, centers=centers, random_state=seed)
+    model = KNet(30, random_state=seed).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.95
 
 
 def test_labels_extend_to_near_rows(rng):
@@ -108,7 +159,7 @@ def test_training_rows_beyond_the_sample_start_from_their_neighbours():
 def test_the_best_partition_is_kept_and_no_improvement_ends_the_fit():
     X = torch.from_numpy(make_blobs(200, centers=[[0, 0], [50, 0]], random_state=0)[0])
     good, bad = torch.eye(2, dtype=torch.float64), torch.tensor([[0.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
-    keeper = BestPartition(X, 2, seed=0)
+    keeper = BestPartition(X, np.repeat([0, 1], 100), 2, seed=0)
     answers = []
     for index, skip in enumerate(
         [bad, good, bad, bad, bad, bad], start=1

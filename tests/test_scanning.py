@@ -1,0 +1,101 @@
+"""Advice on the number of clusters: right where the data have one, silent where they have none."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_blobs, make_circles
+
+import knet
+from knet import KNet
+from knet.datasets import make_moon, make_spirals
+from knet.scanning import MIN_JUMP, MIN_STABILITY
+
+plots = pytest.importorskip("knet.plots", reason="pictures need matplotlib")
+
+
+def separated(seed):
+    return {
+        2: make_moon(400, random_state=seed)[0],
+        3: make_spirals(600, random_state=seed)[0],
+        4: make_blobs(300, centers=[[0, 0, 0], [9, 0, 0], [0, 9, 0], [0, 0, 9]], random_state=seed)[0],
+    }
+
+
+@pytest.mark.parametrize("c", [2, 3, 4])
+def test_separated_groups_are_counted(seed, c):
+    found = knet.scan(separated(seed)[c], range(2, 7), random_state=seed, n_resamples=3)
+    assert found.best == c
+    assert found.advice.startswith(f"{c} clusters")
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_one_cloud_gives_no_answer(seed, d):
+    X = np.random.default_rng(seed).normal(size=(300, d))
+    found = knet.scan(X, range(2, 6), random_state=seed, n_resamples=3)
+    assert found.best is None
+    assert found.supported == []
+    assert "No number of clusters from 2 to 5" in found.advice
+
+
+def test_the_table_holds_what_the_advice_rests_on():
+    X = make_circles(300, noise=0.04, factor=0.4, random_state=0)[0]
+    found = knet.scan(X, [2, 4, 3], random_state=0)
+    assert [row["n_clusters"] for row in found.table] == [2, 3, 4]
+    for row, following in zip(found.table, found.table[1:], strict=False):
+        assert row["jump"] == pytest.approx(following["conductance"] / row["conductance"])
+    for row in found.table:
+        assert row["supported"] == (row["stability"] >= MIN_STABILITY and row["jump"] >= MIN_JUMP)
+        assert 0 < row["conductance"] <= 1
+        assert row["eigengap"] >= 0
+        assert row["smallest_group"] >= 1
+    strengths = {row["n_clusters"]: row["stability"] * row["jump"] for row in found.table if row["supported"]}
+    assert found.best == max(strengths, key=strengths.get)
+
+
+def test_a_scan_repeats_whatever_the_number_of_jobs_and_leaves_the_model_alone():
+    X = pd.DataFrame(make_moon(200, random_state=0)[0], columns=["a", "b"])
+    model = KNet(random_state=3)
+    found = model.scan(X, range(2, 5), n_resamples=2)
+    assert found == model.scan(X, range(2, 5), n_resamples=2, n_jobs=2)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_units_do_not_matter_unless_asked():
+    X = make_blobs(200, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)[0] * [1e-6, 1e6]
+    assert knet.scan(X, range(2, 5), random_state=0, n_resamples=2).best == 3
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([], "whole numbers from 2"),
+        ([1, 2], "whole numbers from 2"),
+        ([2.5], "whole numbers from 2"),
+        ([2, 30], "too few to compare up to 30"),
+    ],
+)
+def test_wrong_numbers_are_refused(rng, counts, message):
+    with pytest.raises(ValueError, match=message):
+        knet.scan(rng.normal(size=(100, 2)), counts)
+
+
+def test_rows_that_cannot_be_told_apart_are_refused():
+    with pytest.raises(ValueError, match="only 3 distinct"):
+        knet.scan(np.repeat(np.eye(3), 20, axis=0), range(2, 5))
+
+
+def test_bad_rows_are_refused_as_in_fit(rng):
+    X = rng.normal(size=(100, 2))
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        knet.scan(X)
+
+
+@pytest.mark.parametrize("c", [2, None])
+def test_the_picture_marks_the_best(c):
+    X = make_moon(200, random_state=0)[0] if c else np.random.default_rng(0).normal(size=(200, 3))
+    found = knet.scan(X, range(2, 5), random_state=0, n_resamples=2)
+    ax = plots.scan(found)
+    assert found.best == c
+    assert ("best: 2" if c else "none supported") in ax.get_title() + "".join(text.get_text() for text in ax.texts)
+    assert ax.get_lines()[0].get_ydata().tolist() == [row["stability"] for row in found.table]

@@ -1,0 +1,51 @@
+"""Which labels to trust: refits on other rows and seeds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_blobs
+
+from knet import KNet
+from knet.stability import _compared
+
+
+def test_separated_clusters_are_stable_throughout(seed):
+    X = make_blobs(150, centers=[[0, 0], [9, 0], [0, 9]], random_state=seed)[0]
+    model = KNet(3, random_state=seed, n_init=1).fit(X)
+    found = model.stability(X, n_refits=2)
+    assert found.overall > 0.95
+    assert found.clusters.min() > 0.95
+    assert found.rows.shape == (150,)
+    assert found.rows.mean() > 0.95
+
+
+def test_a_cloud_cut_at_random_is_not_stable(seed):
+    X = np.random.default_rng(seed).normal(size=(200, 4))
+    model = KNet(4, random_state=seed, n_init=1, max_rounds=2).fit(X)
+    found = model.stability(X, n_refits=3)
+    assert found.overall < 0.7
+    assert found.rows.min() < 1
+    assert ((found.rows >= 0) & (found.rows <= 1)).all()
+
+
+def test_agreement_counted_by_hand():
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    same_but_renamed, one_moved = np.array([1, 1, 1, 0, 0, 0]), np.array([0, 0, 1, 1, 1, 1])
+    found = _compared(labels, [same_but_renamed, one_moved], 3)
+    np.testing.assert_allclose(found.rows, [1, 1, 0.5, 1, 1, 1])
+    np.testing.assert_allclose(found.clusters, [(1 + 2 / 3) / 2, (1 + 3 / 4) / 2, np.nan])
+    assert 0 < found.overall < 1
+
+
+def test_tables_keep_their_columns_and_results_repeat():
+    X = pd.DataFrame(make_blobs(80, centers=[[0, 0], [9, 0]], random_state=0)[0], columns=["a", "b"])
+    model = KNet(2, random_state=0, n_init=1).fit(X)
+    one, other = (model.stability(X, n_refits=2, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert one.overall == other.overall
+    assert one.rows.tolist() == other.rows.tolist()
+
+
+def test_no_refits_are_refused():
+    X = make_blobs(40, centers=2, random_state=0)[0]
+    with pytest.raises(ValueError, match="n_refits must be at least 1"):
+        KNet(2, random_state=0, n_init=1, max_rounds=1).fit(X).stability(X, n_refits=0)
