@@ -12,7 +12,7 @@ from knet.datasets import make_moon, make_spirals
 from knet.exceptions import KNetError, NumericalError
 from knet.kernels import alignment, center_rows, gaussian_kernel
 from knet.metrics import nmi
-from knet.networks import ResidualMLP, linear_start
+from knet.networks import Copies, ResidualMLP, linear_start
 from knet.selection import median_distance
 from knet.spectral import StiefelAscent, eig_step, laplacian
 from knet.training import (
@@ -24,6 +24,7 @@ from knet.training import (
     normalized_clump,
     one_thread,
     reconstruction_error,
+    shared_out,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
@@ -186,6 +187,85 @@ def test_fixed_degrees_are_no_worse_than_differentiated_ones():
     assert np.mean(scores["fixed"]) > 0.6  # and both did cluster
 
 
+# The written-out gradient and autograd
+
+
+class Plain(nn.Module):
+    """One restart of a network that training does not know, so that autograd finds its gradient."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, X):
+        return self.net(X)[0]
+
+
+@pytest.mark.parametrize("decoder", [False, True])
+@pytest.mark.parametrize("through_degrees", [False, True])
+def test_a_theta_step_is_the_same_by_hand_and_by_autograd(seed, decoder, through_degrees):
+    X = moons(seed)
+    weights, Psi = [], []
+    for known in (True, False):
+        generator = torch.Generator().manual_seed(seed)
+        encoder, back = networks(X, generator, 1, decoder)
+        if not known:
+            encoder, back = Copies([Plain(encoder)]), Copies([Plain(back)]) if back else None
+        L = laplacian(X, 0.3)
+        U, d = L.largest(2)[1][None], L.d[None]
+        step = ThetaStep(0.3, 25, 50, 2e-3, through_degrees)
+        step(X, encoder, back, U, d, 0.7, torch.Generator().manual_seed(seed))
+        weights.append([value.detach() for net in (encoder, back) if net for value in net.parameters()])
+        Psi.append(encoder(X).detach())
+    assert len(weights[0]) == len(weights[1]) == (12 if decoder else 6)
+    for by_hand, by_autograd in zip(*weights, strict=True):
+        torch.testing.assert_close(by_hand, by_autograd, atol=1e-9, rtol=1e-7)
+    torch.testing.assert_close(*Psi, atol=1e-9, rtol=1e-7)
+    assert (Psi[0][0] - X).abs().max() > 1e-2  # and it did train
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+def test_the_number_of_threads_does_not_change_the_training(seed, n_threads):
+    X, before = moons(seed), torch.get_num_threads()
+    trained = []
+    try:
+        for threads in (1, n_threads):
+            torch.set_num_threads(threads)
+            _, _, encoder, _ = run(X, seed, n_restarts=3, max_rounds=1)
+            trained.append([value.detach() for value in encoder.parameters()])
+    finally:
+        torch.set_num_threads(before)
+    for alone, shared in zip(*trained, strict=True):
+        torch.testing.assert_close(shared, alone, atol=1e-9, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("n_restarts", "n_threads", "split"), [(4, 2, True), (3, 2, True), (1, 2, True), (4, 2, False)]
+)
+def test_every_restart_is_in_one_group(n_restarts, n_threads, split):
+    before, groups = torch.get_num_threads(), []
+    torch.set_num_threads(n_threads)
+    try:
+        shared_out(lambda group: groups.append((group, torch.get_num_threads())), n_restarts, split=split)
+        assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
+    assert sorted(i for group, _ in groups for i in range(n_restarts)[group]) == list(range(n_restarts))
+    assert len(groups) == (min(n_restarts, n_threads) if split else 1)
+    assert {threads for _, threads in groups} == {1}
+
+
+def test_an_error_in_one_group_reaches_the_caller():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(RuntimeError, match="in a group"):
+            shared_out(Failing.in_a_group, 2, split=True)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 # Reconstruction
 
 
@@ -251,14 +331,17 @@ class Failing(nn.Module):
     def forward(self, X):
         raise RuntimeError("the network stops here")
 
+    @staticmethod
+    def in_a_group(group):
+        raise RuntimeError("in a group")
+
 
 def test_a_failing_network_leaves_the_thread_count(generator):
     before = torch.get_num_threads()
     torch.set_num_threads(before + 1)
     try:
         X = moons(0)
-        encoder, _ = networks(X, generator, 1)
-        encoder.forward = Failing().forward
+        encoder = Copies([Failing()])
         step = ThetaStep(1.0, 5, 32, 1e-3)
         with pytest.raises(RuntimeError, match="stops here"):
             step(X, encoder, None, torch.zeros(1, 150, 2), torch.ones(1, 150), 0.0, generator)

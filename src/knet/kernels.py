@@ -22,7 +22,15 @@ def squared_distances(X: Tensor, Y: Tensor) -> Tensor:
 
 def gaussian_kernel(X: Tensor, Y: Tensor, sigma: float) -> Tensor:
     """Return exp(-||x_i - y_j||^2 / (2 sigma^2)) for all pairs, shape (..., n, m) [HSIC]."""
-    return squared_distances(X / sigma, Y / sigma).mul_(-0.5).clamp_min_(LOG_FLOOR).exp_()
+    shift = Y.mean(-2, keepdim=True)
+    X, Y = (X - shift).div_(sigma), (Y - shift).div_(sigma)
+    exponents = (X @ Y.mT).sub_(_half_squares(X)).sub_(_half_squares(Y).mT)
+    return exponents.clamp_(LOG_FLOOR, 0).exp_()
+
+
+def _half_squares(X: Tensor) -> Tensor:
+    """Return ||x_i||^2 / 2, (..., n, 1)."""
+    return X.square().sum(-1, keepdim=True).mul_(0.5)
 
 
 def row_blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
@@ -83,4 +91,4 @@ def clump_gradient(Psi: Tensor, B: Tensor, sigma: float) -> Tensor:
     """
     Psi = center_rows(Psi)  # far-away data loses no digits
     M = (B @ B.mT).mul_(gaussian_kernel(Psi, Psi, sigma))
-    return (M @ Psi - M.sum(-1, keepdim=True) * Psi).mul_(2 / sigma).div_(sigma)
+    return (M @ Psi).sub_(M.sum(-1, keepdim=True) * Psi).mul_(2 / sigma).div_(sigma)

@@ -6,15 +6,17 @@ All arrays carry a leading axis of restarts, which are trained side by side and 
 import math
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from knet.exceptions import NumericalError
 from knet.kernels import center_rows, clump_gradient, gaussian_kernel, pair_weights
-from knet.networks import Encoder, batches
+from knet.networks import Encoder, ResidualMLP, Trainable, batches, trainable
 from knet.optimizers import Adam
 from knet.spectral import Laplacian, UStep, subspace_distance
 
@@ -56,42 +58,56 @@ class ThetaStep:
     def __call__(
         self,
         X: Tensor,
-        encoder: nn.Module,
+        encoder: Encoder,
         decoder: nn.Module | None,
         U: Tensor,
         d: Tensor,
         lam: float,
         generator: torch.Generator,
     ) -> None:
-        """Improve the weights of `encoder` (and `decoder`) in place."""
-        params = [*encoder.parameters(), *(decoder.parameters() if decoder else ())]
-        optimizer = Adam(params, self.lr)
+        """Improve the weights of `encoder` (and `decoder`) in place; groups of restarts share out the cores."""
         weights = (center_rows(U) if self.through_degrees else pair_weights(U, d)).to(X)
-        restarts = torch.arange(len(U))[:, None]
-        find_slope = self._slope_through_degrees if self.through_degrees else self._slope
+        steps = list(batches(len(X), self.batch_size, self.n_steps, len(U), generator))
         encoder.train()
-        with one_thread():
-            for rows in batches(len(X), self.batch_size, self.n_steps, len(U), generator):
-                X_batch = X[rows]
-                Psi = encoder(X_batch)
-                slope = find_slope(Psi, weights[restarts, rows], (len(X) / rows.shape[1]) ** 2)
-                optimizer.zero_grad()
-                if decoder is not None:
-                    error = lam * (X_batch - decoder(Psi)).square().mean((-2, -1)).sum()
-                    error.backward(retain_graph=True)
-                Psi.backward(slope)
-                optimizer.step()
+
+        def train(restarts: slice) -> None:
+            psi, back = trainable(encoder, restarts), None if decoder is None else trainable(decoder, restarts)
+            self._descend(X, psi, back, weights[restarts], lam, [rows[restarts] for rows in steps])
+
+        shared_out(train, len(U), split=isinstance(encoder, ResidualMLP) and X.device.type == "cpu")
         encoder.eval()
+
+    @torch.no_grad()
+    def _descend(
+        self, X: Tensor, encoder: Trainable, decoder: Trainable | None, weights: Tensor, lam: float, steps: list[Tensor]
+    ) -> None:
+        """Take one step of Adam against the gradient of -[OBJ] for each batch of rows."""
+        optimizer = Adam([*encoder.parameters, *(decoder.parameters if decoder else ())], self.lr)
+        find_slope = self._slope_through_degrees if self.through_degrees else self._slope
+        restarts = torch.arange(len(weights))[:, None]
+        for rows in steps:
+            X_batch = X[rows]
+            Psi = encoder.forward(X_batch)
+            slope = find_slope(Psi, weights[restarts, rows], (len(X) / rows.shape[1]) ** 2)
+            if decoder is not None:
+                error = decoder.forward(Psi).sub_(X_batch)
+                slope += decoder.backward_to_input(error.mul_(2 * lam / error[0].numel()))
+            encoder.backward(slope)
+            optimizer.step()
+        for net in (encoder, decoder):
+            if net is not None:
+                net.restore()
 
     def _slope(self, Psi: Tensor, B: Tensor, scale: float) -> Tensor:
         """Return the gradient of -[CLUMP] in Psi, in closed form; a batch holds 1/scale of the pairs."""
-        return clump_gradient(Psi.detach(), B, self.sigma).mul_(-scale)
+        return clump_gradient(Psi, B, self.sigma).mul_(-scale)
 
     def _slope_through_degrees(self, Psi: Tensor, HU: Tensor, scale: float) -> Tensor:
         """Return the gradient of -HSIC in Psi with the batch's own degrees, [DEGREE], differentiated as well."""
-        points = Psi.detach().requires_grad_()
-        value = normalized_clump(points, HU, self.sigma, math.sqrt(scale)) * -scale
-        return torch.autograd.grad(value.sum(), points)[0]
+        with torch.enable_grad():
+            points = Psi.detach().requires_grad_()
+            value = normalized_clump(points, HU, self.sigma, math.sqrt(scale)) * -scale
+            return torch.autograd.grad(value.sum(), points)[0]
 
 
 @contextmanager
@@ -103,6 +119,23 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(n_threads)
+
+
+def shared_out(work: Callable[[slice], None], n_restarts: int, *, split: bool) -> None:
+    """Call `work` on groups of restarts, one group per core that torch may use, each on a thread of its own.
+
+    The tensors of a batch are too small for torch to share out; restarts never wait for each other.
+    """
+    n_groups = min(n_restarts, torch.get_num_threads()) if split else 1
+    bounds = [n_restarts * i // n_groups for i in range(n_groups + 1)]
+    groups = [slice(start, stop) for start, stop in pairwise(bounds)]
+    with one_thread():
+        if n_groups == 1:
+            work(groups[0])
+            return
+        with ThreadPoolExecutor(n_groups) as pool:
+            for _ in pool.map(work, groups):
+                pass
 
 
 def normalized_clump(Psi: Tensor, HU: Tensor, sigma: float, share: float) -> Tensor:
