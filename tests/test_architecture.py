@@ -17,7 +17,7 @@ THEORY = ROOT / "docs" / "theory.md"
 SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("*.py"))}
 MAX_CODE_LINES = 350
 
-LEAVES = {"_callbacks", "datasets", "exceptions", "files", "metrics", "optimizers", "presets"}
+LEAVES = {"_callbacks", "datasets", "exceptions", "files", "metrics", "optimizers", "presets", "threads"}
 MATHS = {"kernels", "networks", "spectral"}
 CORE = {*MATHS, "_validation", "exceptions", "affinity", "fitting", "predictor", "selection", "training"}
 AROUND = {*CORE, *LEAVES, "estimator"}
@@ -26,13 +26,13 @@ AROUND = {*CORE, *LEAVES, "estimator"}
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set() for leaf in LEAVES},
     "_validation": {"exceptions"},
-    "kernels": set(),
+    "kernels": {"threads"},
     "networks": {"exceptions", "optimizers"},
     "spectral": {"exceptions", "kernels"},
-    "predictor": {"exceptions", "kernels"},
+    "predictor": {"exceptions", "kernels", "threads"},
     "affinity": {"exceptions"},
     "selection": {"exceptions", "affinity", "kernels", "spectral"},
-    "training": {"exceptions", "optimizers", *MATHS},
+    "training": {"exceptions", "optimizers", "threads", *MATHS},
     "fitting": {"exceptions", "affinity", "predictor", "selection", "training", *MATHS},
     "estimator": CORE | LEAVES,
     "persistence": AROUND,

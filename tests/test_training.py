@@ -1,6 +1,7 @@
 """Algorithm 1: what a round does to HSIC, U, the reconstruction and the host."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,9 +23,7 @@ from knet.training import (
     balanced_lambda,
     constant_lambda,
     normalized_clump,
-    one_thread,
     reconstruction_error,
-    shared_out,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
@@ -120,7 +119,9 @@ def test_U_is_held_until_psi_has_followed_it(seed, hold):
 
 def test_the_rows_of_history_are_plain(seed):
     one = Round(3, [1.0, 2.0], [0.1, 0.2], [0.5, 0.6], 1.5, torch.zeros(2, 4, 1))
-    assert one.row(1) == {"round": 3, "hsic": 2.0, "reconstruction": 0.2, "u_change": 0.6, "seconds": 1.5}
+    expected = {"round": 3, "hsic": 2.0, "reconstruction": 0.2, "u_change": 0.6, "u_error": 0.0, "seconds": 1.5}
+    assert one.row(1) == expected
+    assert replace(one, u_error=(0.1, 0.3)).row(1) == expected | {"u_error": 0.3}
 
 
 def test_restarts_train_apart(seed):
@@ -239,33 +240,6 @@ def test_the_number_of_threads_does_not_change_the_training(seed, n_threads):
         torch.testing.assert_close(shared, alone, atol=1e-9, rtol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("n_restarts", "n_threads", "split"), [(4, 2, True), (3, 2, True), (1, 2, True), (4, 2, False)]
-)
-def test_every_restart_is_in_one_group(n_restarts, n_threads, split):
-    before, groups = torch.get_num_threads(), []
-    torch.set_num_threads(n_threads)
-    try:
-        shared_out(lambda group: groups.append((group, torch.get_num_threads())), n_restarts, split=split)
-        assert torch.get_num_threads() == n_threads
-    finally:
-        torch.set_num_threads(before)
-    assert sorted(i for group, _ in groups for i in range(n_restarts)[group]) == list(range(n_restarts))
-    assert len(groups) == (min(n_restarts, n_threads) if split else 1)
-    assert {threads for _, threads in groups} == {1}
-
-
-def test_an_error_in_one_group_reaches_the_caller():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with pytest.raises(RuntimeError, match="in a group"):
-            shared_out(Failing.in_a_group, 2, split=True)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
 # Reconstruction
 
 
@@ -312,28 +286,9 @@ def test_balanced_lambda_has_its_fixed_point_at_equal_terms():
 # The host
 
 
-def test_one_thread_restores_the_count_even_after_an_error():
-    before = torch.get_num_threads()
-    other = before + 1
-    torch.set_num_threads(other)
-    try:
-        with one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == other
-        with pytest.raises(RuntimeError, match="stop"), one_thread():
-            raise RuntimeError("stop")
-        assert torch.get_num_threads() == other
-    finally:
-        torch.set_num_threads(before)
-
-
 class Failing(nn.Module):
     def forward(self, X):
         raise RuntimeError("the network stops here")
-
-    @staticmethod
-    def in_a_group(group):
-        raise RuntimeError("in a group")
 
 
 def test_a_failing_network_leaves_the_thread_count(generator):

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-BLOCK_BYTES = 64 * 2**20  # working set of one block of kernel rows
+from knet.threads import in_threads
+
+BLOCK_BYTES = 8 * 2**20  # working set of one block of kernel rows, which should stay in a cache
 LOG_FLOOR = -60.0  # exp(-60) is zero beside 1; smaller values become denormal numbers, which cost 20 times more
 
 
@@ -43,8 +45,11 @@ def row_blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BL
 def kernel_matmul(X: Tensor, Y: Tensor, V: Tensor, sigma: float, block_bytes: int = BLOCK_BYTES) -> Tensor:
     """Return K(X, Y) V from blocks of kernel rows, so that memory is linear in the number of rows."""
     out = V.new_empty(X.shape[0], V.shape[1])
-    for rows in row_blocks(X.shape[0], Y.shape[0], X.element_size(), block_bytes):
+
+    def fill(rows: slice) -> None:
         out[rows] = gaussian_kernel(X[rows], Y, sigma).to(V.dtype) @ V
+
+    in_threads(fill, list(row_blocks(X.shape[0], Y.shape[0], X.element_size(), block_bytes)))
     return out
 
 

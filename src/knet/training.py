@@ -6,10 +6,7 @@ All arrays carry a leading axis of restarts, which are trained side by side and 
 import math
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +16,7 @@ from knet.kernels import center_rows, clump_gradient, gaussian_kernel, pair_weig
 from knet.networks import Encoder, ResidualMLP, Trainable, batches, trainable
 from knet.optimizers import Adam
 from knet.spectral import Laplacian, UStep, subspace_distance
+from knet.threads import even_groups, in_threads
 
 LambdaRule = Callable[[float, float, float], float]  # (lambda, HSIC, reconstruction error) -> next lambda
 
@@ -33,6 +31,7 @@ class Round:
     u_change: list[float]  # distance between the old and the new span of U, in [0, 1]
     seconds: float
     U: Tensor  # (restarts, n, columns), orthonormal columns
+    u_error: tuple[float, ...] = ()  # estimate of ||(L - L_exact) U||_F / sqrt(columns); empty stands for exact forms
 
     def row(self, restart: int) -> dict[str, float]:
         """Return the scalars of one restart as a plain row of history."""
@@ -41,8 +40,19 @@ class Round:
             "hsic": self.hsic[restart],
             "reconstruction": self.reconstruction[restart],
             "u_change": self.u_change[restart],
+            "u_error": self.u_error[restart] if self.u_error else 0.0,
             "seconds": self.seconds,
         }
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What a pass over the kernel of one restart gives: U, degrees [DEGREE], tr(U'LU) [HSIC] and the error of L."""
+
+    U: Tensor
+    d: Tensor
+    hsic: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,8 @@ class ThetaStep:
             psi, back = trainable(encoder, restarts), None if decoder is None else trainable(decoder, restarts)
             self._descend(X, psi, back, weights[restarts], lam, [rows[restarts] for rows in steps])
 
-        shared_out(train, len(U), split=isinstance(encoder, ResidualMLP) and X.device.type == "cpu")
+        apart = isinstance(encoder, ResidualMLP) and X.device.type == "cpu"
+        in_threads(train, even_groups(len(U)) if apart else [slice(len(U))])
         encoder.eval()
 
     @torch.no_grad()
@@ -110,34 +121,6 @@ class ThetaStep:
             return torch.autograd.grad(value.sum(), points)[0]
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on one thread for a while: the tensors of a batch are too small to share out."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
-
-
-def shared_out(work: Callable[[slice], None], n_restarts: int, *, split: bool) -> None:
-    """Call `work` on groups of restarts, one group per core that torch may use, each on a thread of its own.
-
-    The tensors of a batch are too small for torch to share out; restarts never wait for each other.
-    """
-    n_groups = min(n_restarts, torch.get_num_threads()) if split else 1
-    bounds = [n_restarts * i // n_groups for i in range(n_groups + 1)]
-    groups = [slice(start, stop) for start, stop in pairwise(bounds)]
-    with one_thread():
-        if n_groups == 1:
-            work(groups[0])
-            return
-        with ThreadPoolExecutor(n_groups) as pool:
-            for _ in pool.map(work, groups):
-                pass
-
-
 def normalized_clump(Psi: Tensor, HU: Tensor, sigma: float, share: float) -> Tensor:
     """Return tr(HU' D^-1/2 K D^-1/2 HU) with D from the rows given, each standing for `share` rows."""
     K = gaussian_kernel(Psi, Psi, sigma)
@@ -168,16 +151,18 @@ def alternate(
     """
     sigma, started = theta_step.sigma, time.perf_counter()
     encoder.eval()
-    _, d, _ = _spectral_pass(X, encoder, U, sigma, laplacian, None)
+    d = torch.stack([one.d for one in _spectral_pass(X, encoder, U, sigma, laplacian, None)])
     lam = lambda_rule(1.0, 0.0, 0.0)
     held, followed = hold > 0, 0.0
     for index in range(1, max_rounds + 1):
         theta_step(X, encoder, decoder, U, d, lam, generator)
         U_old, moving = U, not held
-        U, d, hsic = _spectral_pass(X, encoder, U, sigma, laplacian, u_step if moving else None)
+        passed = _spectral_pass(X, encoder, U, sigma, laplacian, u_step if moving else None)
+        U, d = torch.stack([one.U for one in passed]), torch.stack([one.d for one in passed])
+        hsic, errors = [one.hsic for one in passed], tuple(one.error for one in passed)
         reconstruction = reconstruction_error(X, encoder, decoder, len(U))
         change = [subspace_distance(old, new) for old, new in zip(U_old, U, strict=True)]
-        yield Round(index, hsic, reconstruction, change, time.perf_counter() - started, U)
+        yield Round(index, hsic, reconstruction, change, time.perf_counter() - started, U, errors)
         if moving and max(change) < tol:
             return
         mean_hsic = sum(hsic) / len(hsic)
@@ -194,24 +179,23 @@ def _spectral_pass(
     sigma: float,
     laplacian: Callable[[Tensor, float], Laplacian],
     u_step: UStep | None,
-) -> tuple[Tensor, Tensor, list[float]]:
-    """Embed all rows and return, for each restart, U after its step (if any), degrees [DEGREE] and tr(U'LU) [HSIC].
-
-    One restart's operator is alive at a time.
-    """
+) -> list[Spectrum]:
+    """Embed all rows and take the U-step, if any, of each restart; one operator per thread is alive at a time."""
     with torch.no_grad():
         Psi = encoder(X)
     if not bool(torch.isfinite(Psi).all()):
         raise NumericalError(
             f"The embedding left the finite numbers (sigma={sigma:.3g}). A smaller lr or a larger sigma usually helps."
         )
-    new, d, hsic = [], [], []
-    for embedded, u in zip(Psi, U, strict=True):
-        L = laplacian(embedded, sigma)
-        new.append(u if u_step is None else u_step(L, u))
-        d.append(L.d)
-        hsic.append(L.trace_form(new[-1]))
-    return torch.stack(new), torch.stack(d), hsic
+
+    def step(restart: int) -> Spectrum:
+        L = laplacian(Psi[restart], sigma)
+        new = U[restart] if u_step is None else u_step(L, U[restart])
+        return Spectrum(new, L.d, L.trace_form(new), L.error(new))
+
+    if all(torch.equal(Psi[0], other) for other in Psi[1:]) and u_step is None and U.stride(0) == 0:
+        return [step(0)] * len(U)  # before training all restarts may be alike
+    return in_threads(step, range(len(U)))
 
 
 @torch.no_grad()
