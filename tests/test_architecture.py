@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernels": {"threads"},
     "networks": {"exceptions", "optimizers"},
     "spectral": {"exceptions", "kernels"},
-    "predictor": {"exceptions", "kernels", "threads"},
+    "predictor": {"exceptions", "kernels", "networks", "threads"},
     "affinity": {"exceptions"},
     "selection": {"exceptions", "affinity", "kernels", "spectral"},
     "training": {"exceptions", "optimizers", "threads", *MATHS},

@@ -257,9 +257,10 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         X_train = standardize(X[plan.rows], shift, scale, like=like)
         with own_randomness(rng, device) as generator:
             tasks = RoundTasks(self, self.max_rounds, X)
-            learned = self._learn(X_train, plan, generator, rng, tasks)
+            learned = self._learn(X_train.float() if self.scale == "standard" else X_train, plan, generator, rng, tasks)
             kept, sigma = learned.kept, learned.sigma
-            predictor = summarize(kept.encoder, X_train, shift, scale, sigma=sigma, n_clusters=self.n_clusters, rng=rng)
+            encoder = kept.encoder.to(X_train.dtype)
+            predictor = summarize(encoder, X_train, shift, scale, sigma=sigma, n_clusters=self.n_clusters, rng=rng)
             labels = predictor.assign(X)
             tasks.fit_done()
         self.predictor_, self.labels_, self.sigma_ = predictor, labels, sigma
@@ -458,7 +459,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             self,
             X,
             reset=reset,
-            dtype=[np.float64, np.float32],
+            dtype=None if isinstance(X, np.memmap) else [np.float64, np.float32],  # a file is converted in blocks
             ensure_all_finite=False,
             ensure_min_samples=2 if reset else 1,
         )

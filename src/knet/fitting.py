@@ -21,7 +21,7 @@ from knet.affinity import Judge
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.kernels import squared_distances
 from knet.networks import Copies, Encoder, ResidualMLP, linear_start, pretrain
-from knet.predictor import FAR, Floats, Predictor
+from knet.predictor import FAR, Floats, Predictor, float_dtype
 from knet.spectral import Laplacian
 from knet.training import Round
 
@@ -65,7 +65,7 @@ def column_scale(X: Floats, scale: str) -> tuple[Floats, Floats]:
     mean = sum((X[i : i + MOMENT_ROWS] / unit).sum(0) for i in starts) / len(X)
     variance = sum(np.square(X[i : i + MOMENT_ROWS] / unit - mean).sum(0) for i in starts) / len(X)
     deviation = np.sqrt(variance)
-    constant = deviation <= 10 * np.finfo(X.dtype).eps
+    constant = deviation <= 10 * np.finfo(float_dtype(X)).eps
     if scale == "none":
         _check_unscaled(largest, deviation[~constant] * unit[~constant])
         return np.zeros(X.shape[1]), np.ones(X.shape[1])

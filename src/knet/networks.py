@@ -60,8 +60,8 @@ class ResidualMLP(nn.Module):
         """Map rows, (n, d) or (restarts, n, d), to (restarts, n, d')."""
         H = X.expand(len(self.weights[0]), *X.shape[-2:])
         for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            H = torch.baddbmm(b, H, W).relu()
-        return torch.baddbmm(self.biases[-1], H, self.weights[-1]) + X @ self.skip
+            H = torch.baddbmm(b, H, W).relu_()
+        return torch.baddbmm(self.biases[-1], H, self.weights[-1]).add_(X @ self.skip)
 
     def restart(self, index: int) -> "ResidualMLP":
         """Return restart `index` as a network of its own."""

@@ -38,4 +38,4 @@ class Adam:
             mean.lerp_(gradient, 1 - keep_mean)
             square.mul_(keep_square).addcmul_(gradient, gradient, value=1 - keep_square)
             torch.sqrt(square, out=root).add_(self.eps * root_correction)
-            param.addcdiv_(mean, root, value=-rate)
+            param.addcdiv_(mean, root, value=-min(rate, torch.finfo(param.dtype).max))

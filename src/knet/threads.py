@@ -7,6 +7,7 @@ work to do, the waiting costs more than the work; pieces that never wait for eac
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TypeVar
 
 import torch
@@ -40,4 +41,4 @@ def even_groups(n_items: int) -> list[slice]:
     """Cut a range into as many groups as torch may use threads, alike in size and none of them empty."""
     n_groups = max(1, min(n_items, torch.get_num_threads()))
     bounds = [n_items * i // n_groups for i in range(n_groups + 1)]
-    return [slice(start, stop) for start, stop in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [slice(start, stop) for start, stop in pairwise(bounds)]
