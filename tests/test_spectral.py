@@ -244,7 +244,7 @@ def test_sma_run_long_reaches_the_value_of_eig(seed, form):
     L, U = LAPLACIANS[form](groups(seed), 0.8), random_U(seed)
     best = float(DenseLaplacian(groups(seed), 0.8).largest(C)[0].sum())
     for _ in range(40):
-        U = StiefelAscent()(L, U)
+        U = StiefelAscent(tol=0.0)(L, U)
     assert L.trace_form(U) == pytest.approx(best, abs=1e-7)
     assert departure(U) < ORTHONORMAL
 
@@ -252,19 +252,45 @@ def test_sma_run_long_reaches_the_value_of_eig(seed, form):
 def test_sma_reaches_the_eigenspace_too(seed):
     L, U = DenseLaplacian(groups(seed), 0.8), random_U(seed, c=2)
     for _ in range(60):
-        U = StiefelAscent()(L, U)
+        U = StiefelAscent(tol=0.0)(L, U)
     assert (projector(U) - projector(eig_step(L, U))).abs().max() < 1e-4
 
 
-@pytest.mark.parametrize("first_step", [1e-3, 1.0, 1e3])
-def test_every_single_step_rises_whatever_the_first_length(seed, first_step):
-    L, U, ascent = DenseLaplacian(groups(seed), 0.8), random_U(seed), StiefelAscent(n_steps=1, first_step=first_step)
+@pytest.mark.parametrize("lengths", [(1e-3,), (1.0,), (1e3,), (1e-3, 1.0, 1e3)])
+def test_every_single_step_rises_whatever_the_lengths_tried(seed, lengths):
+    L, U = DenseLaplacian(groups(seed), 0.8), random_U(seed)
+    ascent = StiefelAscent(n_steps=1, step_lengths=lengths)
     value = start = L.trace_form(U)
     for _ in range(60):
         U = ascent(L, U)
         assert L.trace_form(U) >= value - 1e-12
         value = L.trace_form(U)
-    assert value > start
+    assert value > start or lengths == (1e3,)  # too long a step alone may find nothing better
+
+
+def test_a_step_takes_the_best_of_the_lengths(seed):
+    L, U, lengths = DenseLaplacian(groups(seed), 0.8), random_U(seed), (0.1, 1.0, 3.0, 30.0)
+    best = max(L.trace_form(cayley(U, L @ U, step)) for step in lengths)
+    assert L.trace_form(StiefelAscent(n_steps=1, step_lengths=lengths)(L, U)) == pytest.approx(best, abs=1e-12)
+
+
+def test_a_step_costs_one_product(seed):
+    class Counting(DenseLaplacian):
+        n_products = 0
+
+        def __matmul__(self, V):
+            self.n_products += 1
+            return super().__matmul__(V)
+
+    L = Counting(groups(seed), 0.8)
+    StiefelAscent(n_steps=5, tol=0.0)(L, random_U(seed))
+    assert L.n_products == 6  # and one for the start
+
+
+def test_the_ascent_ends_when_steps_gain_little(seed):
+    L, U = DenseLaplacian(groups(seed), 0.8), random_U(seed)
+    loose, tight = (L.trace_form(StiefelAscent(n_steps=50, tol=tol)(L, U)) for tol in (0.1, 0.0))
+    assert L.trace_form(U) < loose < tight
 
 
 @pytest.mark.parametrize("step", [1e-3, 0.5, 10.0])

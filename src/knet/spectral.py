@@ -228,50 +228,43 @@ def _random_columns(like: Tensor, n_columns: int) -> Tensor:
 class StiefelAscent:
     """Raise tr(U' L U) along Cayley curves, with line search; never lowers it and keeps U'U = I [U-SMA].
 
-    The step length starts from the Barzilai-Borwein estimate of the last two points and is halved until the value has
-    risen enough (Armijo). Each try costs one product L U; the curve itself costs a 2c x 2c solve.
+    The curve from U stays in the span of U and G = L U. Once L G is known, the value at any step length comes from
+    matrices of size 2c: the search tries many lengths, and a step costs one product with L. The ascent ends when a step
+    gains less than the share `tol` of the value, at the latest after `n_steps`.
     """
 
     n_steps: int = 10
-    first_step: float = 1.0
-    shrink: float = 0.5
-    sufficient: float = 1e-4
-    max_halvings: int = 30
+    tol: float = 1e-2
+    step_lengths: tuple[float, ...] = tuple(2.0**k for k in range(-12, 11))
 
     def __call__(self, L: Laplacian, U: Tensor) -> Tensor:
         """Return a U at least as good as the given one."""
-        LU, step = L @ U, self.first_step
+        G = L @ U
         for _ in range(self.n_steps):
-            point = self._ascend(L, U, LU, step)
-            if point is None:  # no step length improves: stationary to rounding
+            value = (U * G).sum()
+            U, G = self._ascend(U, G, L @ G)
+            if bool((U * G).sum() - value <= self.tol * value):
                 break
-            U_new, LU_new = point
-            step = _barzilai_borwein(U_new - U, _tangent(U_new, LU_new) - _tangent(U, LU), self.first_step)
-            U, LU = U_new, LU_new
         return orthonormalize(U)
 
-    def _ascend(self, L: Laplacian, U: Tensor, LU: Tensor, step: float) -> tuple[Tensor, Tensor] | None:
-        """Return the first (U, LU) on the curve that improves enough, or None."""
-        value, slope = (U * LU).sum(), 2 * _tangent(U, LU).square().sum()
-        for _ in range(self.max_halvings):
-            candidate = cayley(U, LU, step)
-            product = L @ candidate
-            if (candidate * product).sum() > value + self.sufficient * step * slope:
-                return candidate, product
-            step *= self.shrink
-        return None
+    def _ascend(self, U: Tensor, G: Tensor, LG: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the best point on the curve from U, and its product with L; U itself where no length improves."""
+        P, LP = torch.cat([G, U], 1), torch.cat([LG, G], 1)
+        steps = torch.tensor(self.step_lengths, dtype=U.dtype, device=U.device)[:, None, None]
+        moves = steps * cayley_coordinates(U, G, steps)
+        gains = (2 * (G.mT @ P).mT * moves).sum((1, 2)) + (moves * ((P.mT @ LP) @ moves)).sum((1, 2))
+        best = int(gains.argmax())
+        if not bool(gains[best] > 0):  # stationary to rounding
+            return U, G
+        return U + P @ moves[best], G + LP @ moves[best]
 
 
-def _tangent(U: Tensor, G: Tensor) -> Tensor:
-    """Return A U with A = G U' - U G', the direction of the Cayley curve at U."""
-    return G @ (U.mT @ U) - U @ (G.mT @ U)
-
-
-def _barzilai_borwein(change: Tensor, slope_change: Tensor, fallback: float) -> float:
-    """Return the step length that fits the curvature between two points, within bounds."""
-    curvature = float((change * slope_change).sum().abs())
-    length = float(change.square().sum()) / curvature if curvature > 0 else fallback
-    return min(max(length, 1e-3 * fallback), 1e3 * fallback)
+def cayley_coordinates(U: Tensor, G: Tensor, step: float | Tensor) -> Tensor:
+    """Return M, (..., 2c, c), with which the Cayley step is U + step [G, U] M [U-SMA]."""
+    P, Q = torch.cat([G, U], dim=1), torch.cat([U, -G], dim=1)
+    eye = torch.eye(P.shape[1], dtype=U.dtype, device=U.device)
+    M: Tensor = torch.linalg.solve(eye - step / 2 * (Q.mT @ P), Q.mT @ U)
+    return M
 
 
 def cayley(U: Tensor, G: Tensor, step: float) -> Tensor:
@@ -280,10 +273,7 @@ def cayley(U: Tensor, G: Tensor, step: float) -> Tensor:
     By Sherman-Morrison-Woodbury only a 2c x 2c system is solved. The paper prints A with a plus sign, which is
     symmetric and leaves the manifold.
     """
-    P, Q = torch.cat([G, U], dim=1), torch.cat([U, -G], dim=1)
-    eye = torch.eye(P.shape[1], dtype=U.dtype, device=U.device)
-    move: Tensor = torch.linalg.solve(eye - step / 2 * (Q.mT @ P), Q.mT @ U)
-    return U + step * P @ move
+    return U + step * torch.cat([G, U], dim=1) @ cayley_coordinates(U, G, step)
 
 
 def orthonormalize(U: Tensor) -> Tensor:
