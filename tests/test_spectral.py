@@ -222,11 +222,67 @@ def test_few_landmarks_come_close(seed):
     assert errors[2] < errors[0]
 
 
-def test_auto_keeps_the_kernel_only_when_it_is_small(monkeypatch, seed):
-    Psi = groups(seed)
-    assert isinstance(laplacian(Psi, 0.8), DenseLaplacian)
-    monkeypatch.setattr("knet.spectral.DENSE_ROWS", N - 1)
-    assert isinstance(laplacian(Psi, 0.8), NystroemLaplacian)
+@pytest.mark.parametrize(
+    ("n", "sigma", "budget", "kind"),
+    [
+        (200, 0.8, 8 * 200**2, DenseLaplacian),
+        (200, 0.8, 8 * 200**2 - 1, NystroemLaplacian),
+        (200, 0.02, 8 * 200**2 - 1, BlockedLaplacian),  # too narrow for landmarks to stand for the rows
+        (200, 0.02, 8 * 200**2, DenseLaplacian),
+    ],
+)
+def test_auto_keeps_to_its_budget(seed, n, sigma, budget, kind):
+    assert type(laplacian(groups(seed, n=n), sigma, budget)) is kind
+
+
+def test_auto_takes_the_low_rank_form_of_very_many_rows_whatever_the_kernel(monkeypatch, seed):
+    monkeypatch.setattr("knet.spectral.BLOCKED_ROWS", 199)
+    assert type(laplacian(groups(seed, n=200), 0.02, 1)) is NystroemLaplacian
+
+
+def test_auto_takes_as_many_landmarks_as_fit(monkeypatch, seed):
+    monkeypatch.setattr("knet.spectral.BLOCKED_ROWS", 0)
+    Psi, ranks = groups(seed, n=900), []
+    for budget in (1, 24 * 900 * 100, 24 * 900 * 300):
+        ranks.append(laplacian(Psi, 0.1, budget).F.shape[1])
+    assert ranks[0] <= 64 < ranks[1] <= 100 < ranks[2] <= 300
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.2, 0.8])
+@pytest.mark.parametrize("n_landmarks", [40, 150])
+def test_the_error_of_the_low_rank_form_is_estimated(seed, sigma, n_landmarks):
+    Psi = groups(seed, n=1000)
+    L, exact = NystroemLaplacian(Psi, sigma, n_landmarks), DenseLaplacian(Psi, sigma)
+    U = L.largest(2)[1]
+    true = float((L @ U - exact @ U).norm()) / 2**0.5
+    assert true / 5 - 1e-6 < L.error(U) < 5 * true + 1e-6
+    assert exact.error(U) == BlockedLaplacian(Psi, sigma).error(U) == 0.0
+
+
+def test_more_landmarks_leave_less_error(seed):
+    Psi = groups(seed, n=1000)
+    U = DenseLaplacian(Psi, 0.2).largest(2)[1]
+    errors = [NystroemLaplacian(Psi, 0.2, m).error(U) for m in (30, 100, 400, 1000)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 1e-6 < errors[0]
+
+
+def test_a_start_near_the_eigenvectors_saves_products(seed):
+    class Counting(DenseLaplacian):
+        n_products = 0
+
+        def __matmul__(self, V):
+            self.n_products += 1
+            return super().__matmul__(V)
+
+    counts = []
+    for start in (None, DenseLaplacian(groups(seed, n=600), 0.3).largest(2)[1]):
+        L = Counting(groups(seed, n=600), 0.3)
+        w, V = L.largest(2, start=start)
+        counts.append(L.n_products)
+        np.testing.assert_allclose(w, np.linalg.eigvalsh(L.matrix.numpy())[:-3:-1], atol=1e-9)
+        assert departure(V) < ORTHONORMAL
+    assert counts[1] < counts[0]
 
 
 @pytest.mark.parametrize("form", FORMS)

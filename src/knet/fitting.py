@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
@@ -30,6 +30,8 @@ SUMMARY_SHARE = 4  # training rows per landmark, at least
 MOMENT_ROWS = 65_536  # rows in double precision at a time
 HOLD = 0.9  # share of HSIC that psi has to reach before a chosen start is let go
 PATIENCE = 4  # rounds without a better partition after which training ends
+ALL_ROWS = 50_000  # up to here k-means looks at all rows in each iteration
+MINI_BATCH = 4096  # rows it looks at in an iteration beyond
 ROUND_ROWS = 600  # training rows whose way through the rounds is kept on demand
 
 
@@ -130,11 +132,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Learned:
-    """What training gives: the encoder kept, the width of its kernel, all rounds, and rows on their way through."""
+    """What training gives: the encoder kept, the kernel's width, a row per round, and rows on their way through."""
 
     kept: Kept
     sigma: float
-    rounds: list[Round]
+    history: list[dict[str, float]]
     way: Floats | None
 
 
@@ -215,7 +217,8 @@ def k_means(Psi: Floats, n_clusters: int, rng: np.random.RandomState, n_init: in
     """Return the centres of k-means on embedded rows; one thread, so that sums repeat to the bit."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: warned of before
-        centers: Floats = KMeans(n_clusters, n_init=n_init, random_state=rng).fit(Psi).cluster_centers_
+        kind = KMeans if len(Psi) <= ALL_ROWS else partial(MiniBatchKMeans, batch_size=MINI_BATCH)
+        centers: Floats = kind(n_clusters, n_init=n_init, random_state=rng).fit(Psi).cluster_centers_
     return centers
 
 
@@ -253,7 +256,8 @@ def _landmarks(embedded: Floats, rng: np.random.RandomState) -> tuple[Floats, ND
     """Return centres of small groups of embedded rows, and how many rows each stands for."""
     n_groups = max(1, min(SUMMARY_ROWS, len(np.unique(embedded, axis=0)) // SUMMARY_SHARE))
     with threadpool_limits(1):
-        groups = KMeans(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
+        kind = KMeans if len(embedded) <= ALL_ROWS else partial(MiniBatchKMeans, batch_size=MINI_BATCH)
+        groups = kind(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
     centers, counts = groups.cluster_centers_, np.bincount(groups.labels_, minlength=n_groups)
     large = counts > 1  # the centre of a single row would be that row: it joins the nearest group
     joins = cdist(centers[~large], centers[large]).argmin(1)

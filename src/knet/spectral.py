@@ -14,9 +14,12 @@ from torch import Tensor, nn
 
 from knet.kernels import center, center_rows, degrees, gaussian_kernel, kernel_matmul
 
-DENSE_ROWS = 4000  # up to here the kernel is kept (128 MB)
-DIRECT_ROWS = 400  # up to here LAPACK beats the iterative solvers
+MEMORY_BUDGET = 512 * 2**20  # bytes that the operator of a U-step may keep
+DIRECT_ROWS = 400  # up to here LAPACK beats the iterative solver
+BLOCKED_ROWS = 20_000  # up to here a kernel that landmarks cannot stand for is made anew in each product
 N_LANDMARKS = 512
+FEWEST_LANDMARKS = 64
+MOST_UNEXPLAINED = 0.5  # share of the kernel's diagonal beyond which landmarks do not stand for the rows
 PROBE_ROWS = 256  # exact kernel rows that the low-rank form is checked against
 
 
@@ -156,6 +159,7 @@ class NystroemLaplacian(Laplacian):
         w, V = torch.linalg.eigh(gaussian_kernel(Z, Z, sigma))
         kept = w > w[-1] * 1e-10
         F = kernel_matmul(Psi, Z, V[:, kept] * w[kept].rsqrt(), sigma)
+        self.unexplained = 1 - float(F.square().sum()) / len(F)  # of the trace of K, whose diagonal is 1
         self.d = (F @ F.sum(0)).clamp_min(1.0)  # a row is at least its own neighbour
         self.uncentered = F.mul_(self.d.rsqrt()[:, None])
         self.F = center_rows(self.uncentered)
@@ -180,9 +184,20 @@ class NystroemLaplacian(Laplacian):
         return w, orthonormalize(F @ V)
 
 
-def laplacian(Psi: Tensor, sigma: float) -> Laplacian:
-    """Return L in the form that suits the number of rows: dense when small, Nystroem when large."""
-    return DenseLaplacian(Psi, sigma) if len(Psi) <= DENSE_ROWS else NystroemLaplacian(Psi, sigma)
+def laplacian(Psi: Tensor, sigma: float, budget: float = MEMORY_BUDGET) -> Laplacian:
+    """Return L in the form that suits the rows and a budget of bytes.
+
+    The kernel is kept where it fits. Else landmarks stand for the rows, as many as fit, and where they cannot, because
+    the kernel is too narrow, the exact kernel is made anew in each product, unless there are too many rows for that.
+    """
+    n = len(Psi)
+    if 8 * n**2 <= budget:
+        return DenseLaplacian(Psi, sigma)
+    fitting = int(budget / (24 * n))  # F, its centred twin and a block
+    low_rank = NystroemLaplacian(Psi, sigma, min(max(fitting, FEWEST_LANDMARKS), N_LANDMARKS))
+    if low_rank.unexplained > MOST_UNEXPLAINED and n <= BLOCKED_ROWS:
+        return BlockedLaplacian(Psi, sigma)
+    return low_rank
 
 
 LAPLACIANS: dict[str, Callable[[Tensor, float], Laplacian]] = {
