@@ -17,7 +17,7 @@ THEORY = ROOT / "docs" / "theory.md"
 SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("*.py"))}
 MAX_CODE_LINES = 350
 
-LEAVES = {"_callbacks", "datasets", "exceptions", "files", "metrics", "optimizers", "presets"}
+LEAVES = {"_callbacks", "datasets", "exceptions", "files", "metrics", "optimizers", "presets", "threads"}
 MATHS = {"kernels", "networks", "spectral"}
 CORE = {
     *MATHS,
@@ -37,15 +37,15 @@ AROUND = {*CORE, *LEAVES, "estimator"}
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set() for leaf in LEAVES},
     "_validation": {"exceptions"},
-    "kernels": set(),
+    "kernels": {"threads"},
     "networks": {"exceptions", "optimizers"},
     "spectral": {"exceptions", "kernels"},
-    "predictor": {"exceptions", "kernels"},
+    "predictor": {"exceptions", "kernels", "networks", "threads"},
     "affinity": set(),
     "starts": {"affinity"},
     "scanning": {"affinity", "starts"},
     "selection": {"exceptions", "affinity", "kernels", "spectral", "starts"},
-    "training": {"exceptions", "optimizers", *MATHS},
+    "training": {"exceptions", "optimizers", "threads", *MATHS},
     "fitting": {"exceptions", "affinity", "starts", "predictor", "selection", "training", *MATHS},
     "estimator": CORE | LEAVES,
     "persistence": AROUND,

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from torch import nn
 
 from knet.fitting import build_networks
-from knet.networks import Copies, ResidualMLP, batches, linear_start, pretrain
+from knet.networks import Copies, ResidualMLP, Taped, Written, batches, linear_start, pretrain
 
 DTYPES = [torch.float32, torch.float64]
 
@@ -156,6 +156,68 @@ def test_weights_come_from_the_generator_alone(seed):
     other = mlp(torch.eye(4), torch.Generator().manual_seed(seed + 1))
     assert torch.equal(nets[0].weights[0], nets[1].weights[0])
     assert not torch.equal(nets[0].weights[0], other.weights[0])
+
+
+# The written-out gradient
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("restarts", [slice(0, 3), slice(1, 3), slice(2, 3)])
+def test_the_written_out_gradient_equals_autograd(seed, generator, depth, restarts):
+    X, slope = data(seed, n=30).view(3, 10, 4), data(seed + 1, n=30, d=2).view(3, 10, 2)
+    P = data(seed + 2, n=4, d=2)
+    net = ResidualMLP(P, width=7, depth=depth, n_restarts=3, generator=generator, zero_last=False)
+    X.requires_grad_()
+    net(X).backward(slope)
+    written = Written(net, restarts)
+    with torch.no_grad():
+        torch.testing.assert_close(written.forward(X[restarts].detach()), net(X)[restarts], atol=1e-12, rtol=0)
+        below = written.backward_to_input(slope[restarts])
+    torch.testing.assert_close(below, X.grad[restarts], atol=1e-12, rtol=0)
+    for slopes, params in ((written.weight_slopes, net.weights), (written.bias_slopes, net.biases)):
+        for found, param in zip(slopes, params, strict=True):
+            torch.testing.assert_close(found, param.grad[restarts], atol=1e-12, rtol=0)
+
+
+def test_the_written_out_gradient_equals_finite_differences(seed, generator):
+    X, slope, h = data(seed, n=5)[None], data(seed + 1, n=5)[None], 1e-6
+    written = Written(mlp(linear_start(X[0], 4), generator, zero_last=False), slice(0, 1))
+    with torch.no_grad():
+        written.forward(X)
+        written.backward(slope)
+        gradient = written.theta.grad.clone()
+        for i in range(0, len(gradient), 17):
+            values = []
+            for move in (h, -2 * h):
+                written.theta[i] += move
+                values.append(float((written.forward(X) * slope).sum()))
+            written.theta[i] += h
+            assert float(gradient[i]) == pytest.approx((values[0] - values[1]) / (2 * h), abs=1e-6)
+
+
+def test_trained_weights_go_back_into_their_restarts_only(seed, generator):
+    net = mlp(torch.eye(4, dtype=torch.float64), generator, n_restarts=3, zero_last=False)
+    before = copy_of_weights(net)
+    written = Written(net, slice(1, 2))
+    with torch.no_grad():
+        written.theta += 1
+        assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+        written.restore()
+    for name, value in net.state_dict().items():
+        if name != "skip":
+            assert torch.equal(value[1], before[name][1] + 1)
+            assert torch.equal(value[::2], before[name][::2])
+
+
+def test_taped_and_written_networks_agree(seed, generator):
+    net = mlp(torch.eye(4, dtype=torch.float64), generator, n_restarts=2, zero_last=False)
+    X, slope = data(seed).view(2, 30, 4), data(seed + 1).view(2, 30, 4)
+    below = []
+    with torch.no_grad():
+        for form in (Written(net, slice(0, 2)), Taped(net)):
+            below.append((form.forward(X), form.backward_to_input(slope)))
+    for a, b in zip(*below, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
 
 
 # Batches

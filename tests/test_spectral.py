@@ -222,11 +222,67 @@ def test_few_landmarks_come_close(seed):
     assert errors[2] < errors[0]
 
 
-def test_auto_keeps_the_kernel_only_when_it_is_small(monkeypatch, seed):
-    Psi = groups(seed)
-    assert isinstance(laplacian(Psi, 0.8), DenseLaplacian)
-    monkeypatch.setattr("knet.spectral.DENSE_ROWS", N - 1)
-    assert isinstance(laplacian(Psi, 0.8), NystroemLaplacian)
+@pytest.mark.parametrize(
+    ("n", "sigma", "budget", "kind"),
+    [
+        (200, 0.8, 8 * 200**2, DenseLaplacian),
+        (200, 0.8, 8 * 200**2 - 1, NystroemLaplacian),
+        (200, 0.02, 8 * 200**2 - 1, BlockedLaplacian),  # too narrow for landmarks to stand for the rows
+        (200, 0.02, 8 * 200**2, DenseLaplacian),
+    ],
+)
+def test_auto_keeps_to_its_budget(seed, n, sigma, budget, kind):
+    assert type(laplacian(groups(seed, n=n), sigma, budget)) is kind
+
+
+def test_auto_takes_the_low_rank_form_of_very_many_rows_whatever_the_kernel(monkeypatch, seed):
+    monkeypatch.setattr("knet.spectral.BLOCKED_ROWS", 199)
+    assert type(laplacian(groups(seed, n=200), 0.02, 1)) is NystroemLaplacian
+
+
+def test_auto_takes_as_many_landmarks_as_fit(monkeypatch, seed):
+    monkeypatch.setattr("knet.spectral.BLOCKED_ROWS", 0)
+    Psi, ranks = groups(seed, n=900), []
+    for budget in (1, 24 * 900 * 100, 24 * 900 * 250):
+        ranks.append(laplacian(Psi, 0.1, budget).F.shape[1])
+    assert ranks[0] <= 64 < ranks[1] <= 100 < ranks[2] <= 250
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.2, 0.8])
+@pytest.mark.parametrize("n_landmarks", [40, 150])
+def test_the_error_of_the_low_rank_form_is_estimated(seed, sigma, n_landmarks):
+    Psi = groups(seed, n=1000)
+    L, exact = NystroemLaplacian(Psi, sigma, n_landmarks), DenseLaplacian(Psi, sigma)
+    U = L.largest(2)[1]
+    true = float((L @ U - exact @ U).norm()) / 2**0.5
+    assert true / 5 - 1e-6 < L.error(U) < 5 * true + 1e-6
+    assert exact.error(U) == BlockedLaplacian(Psi, sigma).error(U) == 0.0
+
+
+def test_more_landmarks_leave_less_error(seed):
+    Psi = groups(seed, n=1000)
+    U = DenseLaplacian(Psi, 0.2).largest(2)[1]
+    errors = [NystroemLaplacian(Psi, 0.2, m).error(U) for m in (30, 100, 400, 1000)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 1e-6 < errors[0]
+
+
+def test_a_start_near_the_eigenvectors_saves_products(seed):
+    class Counting(DenseLaplacian):
+        n_products = 0
+
+        def __matmul__(self, V):
+            self.n_products += 1
+            return super().__matmul__(V)
+
+    counts = []
+    for start in (None, DenseLaplacian(groups(seed, n=600), 0.3).largest(2)[1]):
+        L = Counting(groups(seed, n=600), 0.3)
+        w, V = L.largest(2, start=start)
+        counts.append(L.n_products)
+        np.testing.assert_allclose(w, np.linalg.eigvalsh(L.matrix.numpy())[:-3:-1], atol=1e-9)
+        assert departure(V) < ORTHONORMAL
+    assert counts[1] < counts[0]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -244,7 +300,7 @@ def test_sma_run_long_reaches_the_value_of_eig(seed, form):
     L, U = LAPLACIANS[form](groups(seed), 0.8), random_U(seed)
     best = float(DenseLaplacian(groups(seed), 0.8).largest(C)[0].sum())
     for _ in range(40):
-        U = StiefelAscent()(L, U)
+        U = StiefelAscent(tol=0.0)(L, U)
     assert L.trace_form(U) == pytest.approx(best, abs=1e-7)
     assert departure(U) < ORTHONORMAL
 
@@ -252,19 +308,45 @@ def test_sma_run_long_reaches_the_value_of_eig(seed, form):
 def test_sma_reaches_the_eigenspace_too(seed):
     L, U = DenseLaplacian(groups(seed), 0.8), random_U(seed, c=2)
     for _ in range(60):
-        U = StiefelAscent()(L, U)
+        U = StiefelAscent(tol=0.0)(L, U)
     assert (projector(U) - projector(eig_step(L, U))).abs().max() < 1e-4
 
 
-@pytest.mark.parametrize("first_step", [1e-3, 1.0, 1e3])
-def test_every_single_step_rises_whatever_the_first_length(seed, first_step):
-    L, U, ascent = DenseLaplacian(groups(seed), 0.8), random_U(seed), StiefelAscent(n_steps=1, first_step=first_step)
+@pytest.mark.parametrize("lengths", [(1e-3,), (1.0,), (1e3,), (1e-3, 1.0, 1e3)])
+def test_every_single_step_rises_whatever_the_lengths_tried(seed, lengths):
+    L, U = DenseLaplacian(groups(seed), 0.8), random_U(seed)
+    ascent = StiefelAscent(n_steps=1, step_lengths=lengths)
     value = start = L.trace_form(U)
     for _ in range(60):
         U = ascent(L, U)
         assert L.trace_form(U) >= value - 1e-12
         value = L.trace_form(U)
-    assert value > start
+    assert value > start or lengths == (1e3,)  # too long a step alone may find nothing better
+
+
+def test_a_step_takes_the_best_of_the_lengths(seed):
+    L, U, lengths = DenseLaplacian(groups(seed), 0.8), random_U(seed), (0.1, 1.0, 3.0, 30.0)
+    best = max(L.trace_form(cayley(U, L @ U, step)) for step in lengths)
+    assert L.trace_form(StiefelAscent(n_steps=1, step_lengths=lengths)(L, U)) == pytest.approx(best, abs=1e-12)
+
+
+def test_a_step_costs_one_product(seed):
+    class Counting(DenseLaplacian):
+        n_products = 0
+
+        def __matmul__(self, V):
+            self.n_products += 1
+            return super().__matmul__(V)
+
+    L = Counting(groups(seed), 0.8)
+    StiefelAscent(n_steps=5, tol=0.0)(L, random_U(seed))
+    assert L.n_products == 6  # and one for the start
+
+
+def test_the_ascent_ends_when_steps_gain_little(seed):
+    L, U = DenseLaplacian(groups(seed), 0.8), random_U(seed)
+    loose, tight = (L.trace_form(StiefelAscent(n_steps=50, tol=tol)(L, U)) for tol in (0.1, 0.0))
+    assert L.trace_form(U) < loose < tight
 
 
 @pytest.mark.parametrize("step", [1e-3, 0.5, 10.0])

@@ -1,6 +1,7 @@
 """Algorithm 1: what a round does to HSIC, U, the reconstruction and the host."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from knet.datasets import make_moon, make_spirals
 from knet.exceptions import KNetError, NumericalError
 from knet.kernels import alignment, center_rows, gaussian_kernel
 from knet.metrics import nmi
-from knet.networks import ResidualMLP, linear_start
+from knet.networks import Copies, ResidualMLP, linear_start
 from knet.selection import median_distance
 from knet.spectral import StiefelAscent, eig_step, laplacian
 from knet.training import (
@@ -22,7 +23,6 @@ from knet.training import (
     balanced_lambda,
     constant_lambda,
     normalized_clump,
-    one_thread,
     reconstruction_error,
 )
 
@@ -119,7 +119,9 @@ def test_U_is_held_until_psi_has_followed_it(seed, hold):
 
 def test_the_rows_of_history_are_plain(seed):
     one = Round(3, [1.0, 2.0], [0.1, 0.2], [0.5, 0.6], 1.5, torch.zeros(2, 4, 1))
-    assert one.row(1) == {"round": 3, "hsic": 2.0, "reconstruction": 0.2, "u_change": 0.6, "seconds": 1.5}
+    expected = {"round": 3, "hsic": 2.0, "reconstruction": 0.2, "u_change": 0.6, "u_error": 0.0, "seconds": 1.5}
+    assert one.row(1) == expected
+    assert replace(one, u_error=(0.1, 0.3)).row(1) == expected | {"u_error": 0.3}
 
 
 def test_restarts_train_apart(seed):
@@ -186,6 +188,58 @@ def test_fixed_degrees_are_no_worse_than_differentiated_ones():
     assert np.mean(scores["fixed"]) > 0.6  # and both did cluster
 
 
+# The written-out gradient and autograd
+
+
+class Plain(nn.Module):
+    """One restart of a network that training does not know, so that autograd finds its gradient."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, X):
+        return self.net(X)[0]
+
+
+@pytest.mark.parametrize("decoder", [False, True])
+@pytest.mark.parametrize("through_degrees", [False, True])
+def test_a_theta_step_is_the_same_by_hand_and_by_autograd(seed, decoder, through_degrees):
+    X = moons(seed)
+    weights, Psi = [], []
+    for known in (True, False):
+        generator = torch.Generator().manual_seed(seed)
+        encoder, back = networks(X, generator, 1, decoder)
+        if not known:
+            encoder, back = Copies([Plain(encoder)]), Copies([Plain(back)]) if back else None
+        L = laplacian(X, 0.3)
+        U, d = L.largest(2)[1][None], L.d[None]
+        step = ThetaStep(0.3, 25, 50, 2e-3, through_degrees)
+        step(X, encoder, back, U, d, 0.7, torch.Generator().manual_seed(seed))
+        weights.append([value.detach() for net in (encoder, back) if net for value in net.parameters()])
+        Psi.append(encoder(X).detach())
+    assert len(weights[0]) == len(weights[1]) == (12 if decoder else 6)
+    for by_hand, by_autograd in zip(*weights, strict=True):
+        torch.testing.assert_close(by_hand, by_autograd, atol=1e-9, rtol=1e-7)
+    torch.testing.assert_close(*Psi, atol=1e-9, rtol=1e-7)
+    assert (Psi[0][0] - X).abs().max() > 1e-2  # and it did train
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+def test_the_number_of_threads_does_not_change_the_training(seed, n_threads):
+    X, before = moons(seed), torch.get_num_threads()
+    trained = []
+    try:
+        for threads in (1, n_threads):
+            torch.set_num_threads(threads)
+            _, _, encoder, _ = run(X, seed, n_restarts=3, max_rounds=1)
+            trained.append([value.detach() for value in encoder.parameters()])
+    finally:
+        torch.set_num_threads(before)
+    for alone, shared in zip(*trained, strict=True):
+        torch.testing.assert_close(shared, alone, atol=1e-9, rtol=1e-7)
+
+
 # Reconstruction
 
 
@@ -232,21 +286,6 @@ def test_balanced_lambda_has_its_fixed_point_at_equal_terms():
 # The host
 
 
-def test_one_thread_restores_the_count_even_after_an_error():
-    before = torch.get_num_threads()
-    other = before + 1
-    torch.set_num_threads(other)
-    try:
-        with one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == other
-        with pytest.raises(RuntimeError, match="stop"), one_thread():
-            raise RuntimeError("stop")
-        assert torch.get_num_threads() == other
-    finally:
-        torch.set_num_threads(before)
-
-
 class Failing(nn.Module):
     def forward(self, X):
         raise RuntimeError("the network stops here")
@@ -257,8 +296,7 @@ def test_a_failing_network_leaves_the_thread_count(generator):
     torch.set_num_threads(before + 1)
     try:
         X = moons(0)
-        encoder, _ = networks(X, generator, 1)
-        encoder.forward = Failing().forward
+        encoder = Copies([Failing()])
         step = ThetaStep(1.0, 5, 32, 1e-3)
         with pytest.raises(RuntimeError, match="stops here"):
             step(X, encoder, None, torch.zeros(1, 150, 2), torch.ones(1, 150), 0.0, generator)

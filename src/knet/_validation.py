@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rule = Callable[[Any], bool]
+
+CHECKED_ROWS = 65_536  # rows looked at together
 
 
 def _is_int(value: Any) -> bool:
@@ -116,22 +118,32 @@ def _holds_numbers(dtype: Any, values: Any) -> bool:
 
 def check_finite(X: NDArray[np.floating], names: Collection[str] | None) -> None:
     """Raise a message that counts NaN and infinite values and names their columns."""
-    with np.errstate(over="ignore", invalid="ignore"):  # a sum beyond the numbers sends finite data on to the count
-        total = float(np.sum(X, dtype=np.float64))
-    if np.isfinite(total):
+    if X.dtype.kind != "f" or all(_surely_finite(block) for block in _row_blocks(X)):
         return
     for test, what, advice in (
         (np.isnan, "NaN", "Impute or drop them first, for example with sklearn's SimpleImputer in a Pipeline."),
         (np.isinf, "infinite", "Replace or drop them first."),
     ):
-        counts = test(X).sum(0)
-        if counts.any():
+        counts = sum(test(block).sum(0) for block in _row_blocks(X))
+        if np.any(counts):
             columns = [names_of(names, int(j)) + f" ({counts[j]})" for j in np.flatnonzero(counts)]
             plural = "s" if len(columns) > 1 else ""
             raise ValueError(
                 f"Input X contains NaN or infinity: {counts.sum()} {what} value{'s' if counts.sum() > 1 else ''} "
                 f"in column{plural} {_some(columns)}. {advice}"
             )
+
+
+def _row_blocks(X: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
+    """Yield the rows in blocks, so that a file on disk is never in memory as a whole."""
+    for start in range(0, len(X), CHECKED_ROWS):
+        yield X[start : start + CHECKED_ROWS]
+
+
+def _surely_finite(block: NDArray[np.floating]) -> bool:
+    """Say whether a sum over the values is finite; one beyond the numbers sends finite data on to the count."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.sum(block, dtype=np.float64)))
 
 
 def names_of(names: Collection[str] | None, column: int) -> str:

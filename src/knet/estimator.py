@@ -1,7 +1,8 @@
 """KNet, the scikit-learn estimator: validation, the way of the data, and the only fitted state."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -37,7 +38,7 @@ from knet.networks import Encoder
 from knet.predictor import Floats, standardize
 from knet.scanning import SCAN_ROWS, Scan, scan_rows
 from knet.selection import POOL_ROWS, Plan, median_distance, plan_training
-from knet.spectral import LAPLACIANS, U_STEPS, indicator_embedding
+from knet.spectral import LAPLACIANS, U_STEPS, Laplacian, indicator_embedding, laplacian
 from knet.training import Round, ThetaStep, alternate, balanced_lambda, constant_lambda
 
 RULES: dict[str, tuple[Any, ...]] = {
@@ -54,6 +55,7 @@ RULES: dict[str, tuple[Any, ...]] = {
     "reconstruction_weight": ("balanced", rules.nonnegative_number()),
     "degrees": ("fixed", "differentiated"),
     "laplacian": tuple(LAPLACIANS),
+    "memory_budget": (rules.positive_number(),),
     "train_size": ("auto", rules.integer(1), rules.fraction()),
     "n_init": (rules.integer(1),),
     "max_rounds": (rules.integer(1),),
@@ -105,7 +107,10 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     degrees : {"fixed", "differentiated"}, default="fixed"
         Whether D is held fixed during a theta-step.
     laplacian : {"auto", "dense", "blocked", "nystroem"}, default="auto"
-        Form of the kernel in the U-step: kept, recomputed in blocks (exact), or low-rank.
+        Form of the kernel in the U-step: kept, recomputed in blocks (exact), or low-rank. "auto" keeps it where it fits
+        into `memory_budget`; `history_` has the error of a low-rank form as `u_error`.
+    memory_budget : float, default=512
+        Most megabytes that kernels of U-steps may keep, with laplacian="auto".
     train_size : "auto", int or float, default="auto"
         Rows to train on: a count, a fraction, or enough for their spectrum to be close to that of all rows.
     n_init : int, default=4
@@ -143,7 +148,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     sigma_ : float
         Width of the learned kernel.
     history_ : list of dict
-        One row per round: round, hsic, reconstruction, u_change, seconds.
+        One row per round: round, hsic, reconstruction, u_change, u_error, seconds.
     n_iter_, best_round_ : int
         Number of rounds, and the one whose encoder was kept.
     selection_ : list of dict
@@ -186,6 +191,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         reconstruction_weight: str | float = 0.0,
         degrees: str = "fixed",
         laplacian: str = "auto",
+        memory_budget: float = 512,
         train_size: str | int | float = "auto",
         n_init: int = 4,
         max_rounds: int = 15,
@@ -213,6 +219,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.reconstruction_weight = reconstruction_weight
         self.degrees = degrees
         self.laplacian = laplacian
+        self.memory_budget = memory_budget
         self.train_size = train_size
         self.n_init = n_init
         self.max_rounds = max_rounds
@@ -258,14 +265,15 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         X_train = standardize(X[plan.rows], shift, scale, like=like)
         with own_randomness(rng, device) as generator:
             tasks = RoundTasks(self, self.max_rounds, X)
-            learned = self._learn(X_train, plan, generator, rng, tasks)
+            learned = self._learn(X_train.float() if self.scale == "standard" else X_train, plan, generator, rng, tasks)
             kept, sigma = learned.kept, learned.sigma
+            kept.encoder.to(X_train.dtype)
             predictor = summarize(kept, X_train, shift, scale, sigma=sigma, n_clusters=self.n_clusters, rng=rng)
             labels = predictor.assign(X)
             tasks.fit_done()
         self.predictor_, self.labels_, self.sigma_ = predictor, labels, sigma
-        self.history_ = [one.row(kept.restart) for one in learned.rounds]
-        self.n_iter_, self.best_round_ = len(learned.rounds), kept.round
+        self.history_ = learned.history
+        self.n_iter_, self.best_round_ = len(learned.history), kept.round
         self.__dict__.pop("rounds_", None)
         if learned.way is not None:
             self.rounds_ = learned.way
@@ -382,7 +390,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             with_decoder=self.reconstruction_weight != 0,
             generator=generator,
         )
-        make_laplacian = LAPLACIANS[self.laplacian]
+        make_laplacian = self._make_laplacian()
         n_columns = max(1, self.n_clusters - (self.u_columns == "c-1"))
         start = plan.start_labels(X)
         L = make_laplacian(X, plan.sigma)
@@ -418,6 +426,13 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         keeper = LastRound() if start is None else BestPartition(X, start, self.n_clusters, int(rng.randint(2**31 - 1)))
         return self._follow(rounds, X, encoder, sigma, keeper, tasks)
 
+    def _make_laplacian(self) -> Callable[[torch.Tensor, float], Laplacian]:
+        """Return the function that makes L, within its part of the budget: several restarts have theirs at a time."""
+        if self.laplacian != "auto":
+            return LAPLACIANS[self.laplacian]
+        n_alive = min(self.n_init, torch.get_num_threads())
+        return partial(laplacian, budget=self.memory_budget * 2**20 / n_alive)
+
     def _embedded_sigma(self, encoder: Encoder, X: torch.Tensor, sigma: float, rng: np.random.RandomState) -> float:
         """Return the width for the embedding: as large against its median distance as `sigma` is in the data."""
         if (self.encoder is None and self.init == "identity") or not isinstance(self.sigma, str):
@@ -436,12 +451,12 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tasks: RoundTasks,
     ) -> Learned:
         """Consume the rounds: keep the best, report each, stop when asked to, warn when they ran out."""
-        done: list[Round] = []
+        histories: list[list[dict[str, float]]] = []  # a row for each restart; U of past rounds is let go
         stopped = False
         embedded = [sample_embedding(encoder, X)] if self.keep_rounds else []
         with RoundReporter(self.verbose, self.max_rounds) as report:
             for one in rounds:
-                done.append(one)
+                histories.append([one.row(restart) for restart in range(self.n_init)])
                 if self.keep_rounds:
                     embedded.append(sample_embedding(encoder, X))
                 stopped = keeper.see(one, encoder)
@@ -451,15 +466,15 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 stopped |= tasks.round_done()
                 if stopped:
                     break
-        change = max(done[-1].u_change)
-        if isinstance(keeper, LastRound) and len(done) == self.max_rounds and change >= self.tol and not stopped:
+        change = max(row["u_change"] for row in histories[-1])
+        if isinstance(keeper, LastRound) and len(histories) == self.max_rounds and change >= self.tol and not stopped:
             warn_user(
                 f"Stopped after max_rounds={self.max_rounds} with U still changing by {change:.2g} (tol={self.tol:g}). "
                 "Increase max_rounds or tol.",
                 KNetConvergenceWarning,
             )
         way = np.stack([Psi[keeper.kept.restart] for Psi in embedded[: keeper.kept.round + 1]]) if embedded else None
-        return Learned(keeper.kept, sigma, done, way)
+        return Learned(keeper.kept, sigma, [rows[keeper.kept.restart] for rows in histories], way)
 
     @contextmanager
     def _columns_restored_on_error(self) -> Iterator[None]:
@@ -485,7 +500,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             self,
             X,
             reset=reset,
-            dtype=[np.float64, np.float32],
+            dtype=None if isinstance(X, np.memmap) else [np.float64, np.float32],  # a file is converted in blocks
             ensure_all_finite=False,
             ensure_min_samples=2 if reset else 1,
         )

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from knet.affinity import Labels
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.kernels import squared_distances
 from knet.networks import Copies, Encoder, ResidualMLP, linear_start, pretrain
-from knet.predictor import FAR, Floats, Predictor
+from knet.predictor import FAR, Floats, Predictor, float_dtype
 from knet.spectral import Laplacian
 from knet.starts import Judge
 from knet.training import Round
@@ -31,6 +31,8 @@ SUMMARY_SHARE = 4  # training rows per landmark, at least
 MOMENT_ROWS = 65_536  # rows in double precision at a time
 HOLD = 0.9  # share of HSIC that psi has to reach before a chosen start is let go
 PATIENCE = 4  # rounds without a better partition after which training ends
+ALL_ROWS = 50_000  # up to here k-means looks at all rows in each iteration
+MINI_BATCH = 4096  # rows it looks at in an iteration beyond
 ROUND_ROWS = 600  # training rows whose way through the rounds is kept on demand
 
 
@@ -66,7 +68,7 @@ def column_scale(X: Floats, scale: str) -> tuple[Floats, Floats]:
     mean = sum((X[i : i + MOMENT_ROWS] / unit).sum(0) for i in starts) / len(X)
     variance = sum(np.square(X[i : i + MOMENT_ROWS] / unit - mean).sum(0) for i in starts) / len(X)
     deviation = np.sqrt(variance)
-    constant = deviation <= 10 * np.finfo(X.dtype).eps
+    constant = deviation <= 10 * np.finfo(float_dtype(X)).eps
     if scale == "none":
         _check_unscaled(largest, deviation[~constant] * unit[~constant])
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -132,11 +134,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Learned:
-    """What training gives: the encoder kept, the width of its kernel, all rounds, and rows on their way through."""
+    """What training gives: the encoder kept, the kernel's width, a row per round, and rows on their way through."""
 
     kept: Kept
     sigma: float
-    rounds: list[Round]
+    history: list[dict[str, float]]
     way: Floats | None
 
 
@@ -223,10 +225,11 @@ def k_means(
     """
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: warned of before
-        found = KMeans(n_clusters, n_init=n_init, random_state=rng).fit(Psi)
+        kind = KMeans if len(Psi) <= ALL_ROWS else partial(MiniBatchKMeans, batch_size=MINI_BATCH)
+        found = kind(n_clusters, n_init=n_init, random_state=rng).fit(Psi)
         if start is not None and len(np.unique(start)) == n_clusters:
             means = np.stack([Psi[start == group].mean(0) for group in range(n_clusters)])
-            found = min(found, KMeans(n_clusters, init=means, n_init=1).fit(Psi), key=lambda one: float(one.inertia_))
+            found = min(found, kind(n_clusters, init=means, n_init=1).fit(Psi), key=lambda one: float(one.inertia_))
     centers: Floats = found.cluster_centers_
     return centers
 
@@ -265,7 +268,8 @@ def _landmarks(embedded: Floats, rng: np.random.RandomState) -> tuple[Floats, ND
     """Return centres of small groups of embedded rows, and how many rows each stands for."""
     n_groups = max(1, min(SUMMARY_ROWS, len(np.unique(embedded, axis=0)) // SUMMARY_SHARE))
     with threadpool_limits(1):
-        groups = KMeans(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
+        kind = KMeans if len(embedded) <= ALL_ROWS else partial(MiniBatchKMeans, batch_size=MINI_BATCH)
+        groups = kind(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
     centers, counts = groups.cluster_centers_, np.bincount(groups.labels_, minlength=n_groups)
     large = counts > 1  # the centre of a single row would be that row: it joins the nearest group
     joins = cdist(centers[~large], centers[large]).argmin(1)

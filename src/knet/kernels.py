@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-BLOCK_BYTES = 64 * 2**20  # working set of one block of kernel rows
+from knet.threads import in_threads
+
+BLOCK_BYTES = 8 * 2**20  # working set of one block of kernel rows, which should stay in a cache
 LOG_FLOOR = -60.0  # exp(-60) is zero beside 1; smaller values become denormal numbers, which cost 20 times more
 
 
@@ -22,7 +24,15 @@ def squared_distances(X: Tensor, Y: Tensor) -> Tensor:
 
 def gaussian_kernel(X: Tensor, Y: Tensor, sigma: float) -> Tensor:
     """Return exp(-||x_i - y_j||^2 / (2 sigma^2)) for all pairs, shape (..., n, m) [HSIC]."""
-    return squared_distances(X / sigma, Y / sigma).mul_(-0.5).clamp_min_(LOG_FLOOR).exp_()
+    shift = Y.mean(-2, keepdim=True)
+    X, Y = (X - shift).div_(sigma), (Y - shift).div_(sigma)
+    exponents = (X @ Y.mT).sub_(_half_squares(X)).sub_(_half_squares(Y).mT)
+    return exponents.clamp_(LOG_FLOOR, 0).exp_()
+
+
+def _half_squares(X: Tensor) -> Tensor:
+    """Return ||x_i||^2 / 2, (..., n, 1)."""
+    return X.square().sum(-1, keepdim=True).mul_(0.5)
 
 
 def row_blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
@@ -35,8 +45,11 @@ def row_blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BL
 def kernel_matmul(X: Tensor, Y: Tensor, V: Tensor, sigma: float, block_bytes: int = BLOCK_BYTES) -> Tensor:
     """Return K(X, Y) V from blocks of kernel rows, so that memory is linear in the number of rows."""
     out = V.new_empty(X.shape[0], V.shape[1])
-    for rows in row_blocks(X.shape[0], Y.shape[0], X.element_size(), block_bytes):
+
+    def fill(rows: slice) -> None:
         out[rows] = gaussian_kernel(X[rows], Y, sigma).to(V.dtype) @ V
+
+    in_threads(fill, list(row_blocks(X.shape[0], Y.shape[0], X.element_size(), block_bytes)))
     return out
 
 
@@ -83,4 +96,4 @@ def clump_gradient(Psi: Tensor, B: Tensor, sigma: float) -> Tensor:
     """
     Psi = center_rows(Psi)  # far-away data loses no digits
     M = (B @ B.mT).mul_(gaussian_kernel(Psi, Psi, sigma))
-    return (M @ Psi - M.sum(-1, keepdim=True) * Psi).mul_(2 / sigma).div_(sigma)
+    return (M @ Psi).sub_(M.sum(-1, keepdim=True) * Psi).mul_(2 / sigma).div_(sigma)

@@ -16,6 +16,7 @@ class Adam:
         self.lr, self.betas, self.eps = lr, betas, eps
         self.means = [torch.zeros_like(param) for param in self.params]
         self.squares = [torch.zeros_like(param) for param in self.params]
+        self.roots = [torch.empty_like(param, requires_grad=False) for param in self.params]  # scratch
         self.n_steps = 0
 
     def zero_grad(self) -> None:
@@ -30,10 +31,11 @@ class Adam:
         keep_mean, keep_square = self.betas
         root_correction = (1 - keep_square**self.n_steps) ** 0.5
         rate = self.lr * root_correction / (1 - keep_mean**self.n_steps)
-        for param, mean, square in zip(self.params, self.means, self.squares, strict=True):
+        for param, mean, square, root in zip(self.params, self.means, self.squares, self.roots, strict=True):
             gradient: Tensor | None = param.grad
             if gradient is None:
                 continue
             mean.lerp_(gradient, 1 - keep_mean)
             square.mul_(keep_square).addcmul_(gradient, gradient, value=1 - keep_square)
-            param.addcdiv_(mean, square.sqrt().add_(self.eps * root_correction), value=-rate)
+            torch.sqrt(square, out=root).add_(self.eps * root_correction)
+            param.addcdiv_(mean, root, value=-min(rate, torch.finfo(param.dtype).max))

@@ -1,6 +1,9 @@
 """The part of a fitted model that labels rows: scale, encode, compare with the centres. Nothing here is trained."""
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -8,10 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from knet.kernels import gaussian_kernel, kernel_matmul, row_blocks, squared_distances
+from knet.networks import ResidualMLP
+from knet.threads import in_threads
 
 Floats = NDArray[np.floating]
+Filled = TypeVar("Filled", bound=NDArray[Any])
 
-BLOCK_ROWS = 16_384  # rows that pass through the network at a time
+BLOCK_ROWS = 1024  # rows that pass through the network at a time: their hidden layer stays in a core's cache
 FAR = 1e12  # deviations; squares of it are still finite in single precision
 
 
@@ -46,34 +52,43 @@ class Predictor:
 
     def embed(self, X: Floats) -> Floats:
         """Return psi of every row, block by block, in the dtype of X."""
-        out = np.empty((len(X), self.centers.shape[1]), X.dtype)
-        for rows in _blocks(len(X)):
-            out[rows] = self._embed_block(X[rows]).cpu().numpy()
-        return out
+        out = np.empty((len(X), self.centers.shape[1]), float_dtype(X))
+
+        def fill(model: Predictor, rows: slice) -> None:
+            out[rows] = model._embed_block(X[rows]).cpu().numpy()
+
+        return self._in_blocks(fill, X, out)
 
     def assign(self, X: Floats) -> NDArray[np.int64]:
         """Return the nearest centre of every row."""
         out = np.empty(len(X), np.int64)
-        for rows in _blocks(len(X)):
-            out[rows] = self._distances(self._embed_block(X[rows])).argmin(1).cpu().numpy()
-        return out
+
+        def fill(model: Predictor, rows: slice) -> None:
+            out[rows] = model._nearest(model._embed_block(X[rows])).cpu().numpy()
+
+        return self._in_blocks(fill, X, out)
 
     def memberships(self, X: Floats) -> Floats:
         """Return soft memberships, (n, c): a mixture of equal round Gaussians at the centres."""
-        out = np.empty((len(X), len(self.centers)), X.dtype)
-        for rows in _blocks(len(X)):
-            D2 = self._distances(self._embed_block(X[rows])).double()
+        out = np.empty((len(X), len(self.centers)), float_dtype(X))
+
+        def fill(model: Predictor, rows: slice) -> None:
+            Psi = model._embed_block(X[rows])
+            D2 = squared_distances(Psi, model.centers).double()
             P = torch.softmax(-0.5 * (D2 - D2.amin(1, keepdim=True)) / self.spread, dim=1).cpu().numpy()
-            out[rows] = _with_argmax(P.astype(X.dtype), D2.argmin(1).cpu().numpy())
-        return out
+            out[rows] = _with_argmax(P.astype(out.dtype), model._nearest(Psi).cpu().numpy())
+
+        return self._in_blocks(fill, X, out)
 
     def log_degrees(self, X: Floats) -> Floats:
         """Return log of the mean kernel value between every row and the training rows; finite for any row."""
-        out = np.empty(len(X), X.dtype)
-        for rows in _blocks(len(X)):
-            out[rows] = self._log_degrees(self._embed_block(X[rows])).cpu().numpy()
-        out -= float(self.weights.sum().log())
-        return out
+        out = np.empty(len(X), float_dtype(X))
+        log_total = float(self.weights.sum().log())
+
+        def fill(model: Predictor, rows: slice) -> None:
+            out[rows] = (model._log_degrees(model._embed_block(X[rows])) - log_total).cpu().numpy()
+
+        return self._in_blocks(fill, X, out)
 
     def kernel(self, X: Floats, Y: Floats) -> Floats:
         """Return the normalised learned kernel between rows of X and rows of Y [KERNEL]."""
@@ -90,15 +105,33 @@ class Predictor:
         landmarks, weights = self.landmarks.cpu().double(), self.weights.cpu().double()
         return kernel_matmul(Psi, landmarks, weights[:, None], self.sigma)[:, 0].clamp_min(1.0).sqrt()
 
+    def _in_blocks(self, fill: Callable[["Predictor", slice], None], X: Floats, out: Filled) -> Filled:
+        """Fill `out` block by block, in single precision where X is; blocks of the own encoder go to all cores."""
+        model = self._single() if X.dtype == np.float32 and self.centers.dtype == torch.float64 else self
+        if isinstance(self.encoder, ResidualMLP) and self.centers.device.type == "cpu":
+            in_threads(lambda rows: fill(model, rows), _blocks(len(X), BLOCK_ROWS))
+        else:
+            for rows in _blocks(len(X), 16 * BLOCK_ROWS):
+                fill(model, rows)
+        return out
+
+    def _single(self) -> "Predictor":
+        """Return the same model in single precision."""
+        encoder = copy.deepcopy(self.encoder).float()
+        return replace(self, encoder=encoder, centers=self.centers.float(), landmarks=self.landmarks.float())
+
     @torch.inference_mode()
     def _embed_block(self, block: Floats) -> Tensor:
         """Scale and encode one block of rows, in the dtype of the model."""
         Psi: Tensor = self.encoder(standardize(block, self.shift, self.scale, like=self.centers))
         return Psi[0]
 
-    def _distances(self, Psi: Tensor) -> Tensor:
-        """Return squared distances to the centres, (n, c)."""
-        return squared_distances(Psi, self.centers)
+    def _nearest(self, Psi: Tensor) -> Tensor:
+        """Return the nearest centre of embedded rows: that with the largest psi c' - ||c||^2 / 2, from their middle."""
+        middle = self.centers.mean(0)
+        centers = (self.centers - middle).to(self.weights.dtype)  # double where there is one: near ties are told apart
+        points = (Psi - middle).to(self.weights.dtype)
+        return torch.addmm(centers.square().sum(1).mul_(-0.5), points, centers.mT).argmax(1)
 
     def _log_degrees(self, Psi: Tensor) -> Tensor:
         """Return log sum_m w_m k(psi, z_m) for every embedded row [DEGREE]."""
@@ -111,9 +144,16 @@ def standardize(X: Floats, shift: Floats, scale: Floats, *, like: Tensor) -> Ten
 
     Values beyond `FAR` are set to it, so that no row, however strange, leaves the finite numbers further on.
     """
+    dtype = float_dtype(X)
     with np.errstate(over="ignore"):
-        Z = (X - shift.astype(X.dtype)) / scale.astype(X.dtype)
+        Z = np.subtract(X, shift.astype(dtype), dtype=dtype)
+        Z /= scale.astype(dtype)
     return torch.from_numpy(Z.clip(-FAR, FAR, out=Z)).to(like)
+
+
+def float_dtype(X: NDArray[Any]) -> np.dtype[np.floating]:
+    """Return the dtype in which rows are worked on: their own if it is single or double, else double."""
+    return X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
 def _with_argmax(P: Floats, nearest: NDArray[np.int64]) -> Floats:
@@ -123,6 +163,6 @@ def _with_argmax(P: Floats, nearest: NDArray[np.int64]) -> Floats:
     return P
 
 
-def _blocks(n_rows: int) -> list[slice]:
-    """Cut rows into blocks of at most `BLOCK_ROWS`."""
-    return [slice(start, min(start + BLOCK_ROWS, n_rows)) for start in range(0, n_rows, BLOCK_ROWS)]
+def _blocks(n_rows: int, most: int) -> list[slice]:
+    """Cut rows into blocks of at most `most` rows."""
+    return [slice(start, min(start + most, n_rows)) for start in range(0, n_rows, most)]

@@ -4,23 +4,23 @@ Both are callables `(L, U) -> U` on the same operator L = H D^-1/2 K D^-1/2 H, i
 """
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, lobpcg
 from torch import Tensor, nn
 
 from knet.kernels import center, center_rows, degrees, gaussian_kernel, kernel_matmul
 
-DENSE_ROWS = 4000  # up to here the kernel is kept (128 MB)
-DIRECT_ROWS = 400  # up to here LAPACK beats the iterative solvers
+MEMORY_BUDGET = 512 * 2**20  # bytes that the operator of a U-step may keep
+DIRECT_ROWS = 400  # up to here LAPACK beats the iterative solver
+BLOCKED_ROWS = 20_000  # up to here a kernel that landmarks cannot stand for is made anew in each product
 N_LANDMARKS = 512
+FEWEST_LANDMARKS = 64
+MOST_UNEXPLAINED = 0.5  # share of the kernel's diagonal beyond which landmarks do not stand for the rows
+PROBE_ROWS = 256  # exact kernel rows that the low-rank form is checked against
 
 
 class Laplacian(ABC):
@@ -39,8 +39,12 @@ class Laplacian(ABC):
         """Return L V."""
 
     @abstractmethod
-    def largest(self, n_columns: int) -> tuple[Tensor, Tensor]:
-        """Return the `n_columns` largest eigenvalues of L, downwards, and their eigenvectors."""
+    def largest(self, n_columns: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the `n_columns` largest eigenvalues of L, downwards, and their eigenvectors; `start` is a guess."""
+
+    def error(self, U: Tensor) -> float:
+        """Return an estimate of ||(L - L_exact) U||_F / sqrt(columns), on the scale of eigenvalues; 0 if exact."""
+        return 0.0
 
     def trace_form(self, U: Tensor) -> float:
         """Return tr(U' L U), the value that a U-step raises."""
@@ -48,30 +52,32 @@ class Laplacian(ABC):
 
 
 class DenseLaplacian(Laplacian):
-    """L kept as a matrix: exact, the fastest up to a few thousand rows."""
+    """The kernel kept as a matrix: exact, the fastest up to a few thousand rows."""
 
     def __init__(self, Psi: Tensor, sigma: float) -> None:
         Psi = _to_double(Psi)
-        K = gaussian_kernel(Psi, Psi, sigma)
-        self.d = K.sum(1)
-        root = self.d.rsqrt()
-        self.matrix = center(K.mul_(root[:, None]).mul_(root))
+        self.K = gaussian_kernel(Psi, Psi, sigma)
+        self.d = self.K.sum(1)
+        self.root = self.d.rsqrt()[:, None]
+
+    @property
+    def matrix(self) -> Tensor:
+        """L itself."""
+        return center(self.K * self.root * self.root.mT)
 
     def __matmul__(self, V: Tensor) -> Tensor:
         """Return L V."""
-        return self.matrix @ V
+        return center_rows(self.root * (self.K @ (self.root * center_rows(V))))
 
-    def largest(self, n_columns: int) -> tuple[Tensor, Tensor]:
-        """Return the largest eigenpairs, by Lanczos or, for small matrices, by LAPACK."""
-        n, matrix = len(self.d), self.matrix.cpu().numpy()
+    def largest(self, n_columns: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the largest eigenpairs, by block Lanczos or, for small matrices, by LAPACK."""
+        n = len(self.d)
         if n > max(DIRECT_ROWS, 5 * n_columns):
-            try:
-                w, V = eigsh(matrix, n_columns, which="LA", v0=_start(n, 1)[:, 0])
-                return _downwards(w, V, self.d.device)
-            except ArpackNoConvergence:  # bunched eigenvalues; the direct solver does not mind them
-                pass
-        w, V = eigh(matrix, driver="evd", check_finite=False)
-        return _downwards(w[-n_columns:], V[:, -n_columns:], self.d.device)
+            found = block_lanczos(self, n_columns, start)
+            if found.converged:
+                return found.values, found.vectors
+        w, V = torch.linalg.eigh(self.matrix)  # bunched eigenvalues do not trouble it
+        return w.flip(0)[:n_columns], V.flip(1)[:, :n_columns]
 
 
 class BlockedLaplacian(Laplacian):
@@ -86,21 +92,56 @@ class BlockedLaplacian(Laplacian):
         root = self.d.rsqrt()[:, None]
         return center_rows(root * kernel_matmul(self.Psi, self.Psi, root * center_rows(V), self.sigma))
 
-    def largest(self, n_columns: int) -> tuple[Tensor, Tensor]:
-        """Return the largest eigenpairs by block LOBPCG: one pass over the kernel serves a block of vectors."""
-        n = len(self.d)
-        if n < 20 * n_columns:  # too few rows for LOBPCG's blocks
+    def largest(self, n_columns: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the largest eigenpairs by block Lanczos: one pass over the kernel serves a block of vectors."""
+        if len(self.d) < max(64, 20 * n_columns):  # too few rows for blocks
             return DenseLaplacian(self.Psi, self.sigma).largest(n_columns)
+        found = block_lanczos(self, n_columns, start)
+        return found.values, found.vectors
 
-        def product(V: NDArray[np.float64]) -> NDArray[np.float64]:
-            columns = torch.from_numpy(np.ascontiguousarray(V.reshape(n, -1)))
-            return (self @ columns.to(self.d.device)).cpu().numpy()
 
-        operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of spare vectors in the block that come out less exact
-            w, V = lobpcg(operator, _start(n, min(4 * n_columns, n // 4)), tol=1e-6, maxiter=60)
-        return _downwards(w[:n_columns], V[:, :n_columns], self.d.device)
+@dataclass(frozen=True)
+class Eigenpairs:
+    """The largest eigenpairs that an iterative solver found, and whether it met its tolerance."""
+
+    values: Tensor
+    vectors: Tensor
+    converged: bool
+
+
+def block_lanczos(
+    L: Laplacian, n_columns: int, start: Tensor | None, *, tol: float = 1e-6, depth: int = 6, max_products: int = 90
+) -> Eigenpairs:
+    """Return the largest eigenpairs of L by restarted block Lanczos from `start`, a U near the wanted one.
+
+    Spare columns keep eigenvalues that bunch at the cut from stalling it. After each product the best vectors in the
+    space so far are taken (Rayleigh-Ritz); after `depth` products the space starts anew from them.
+    """
+    n_block = n_columns + max(4, n_columns // 4)
+    block = _random_columns(L.d, n_block)
+    if start is not None:
+        block[:, :n_columns] = start
+    basis = torch.linalg.qr(block)[0]
+    products = L @ basis
+    for n_products in range(1, max_products + 1):
+        w, S = torch.linalg.eigh(basis.mT @ products)
+        w, S = w.flip(0)[:n_block], S.flip(1)[:, :n_block]
+        V, LV = basis @ S, products @ S
+        residuals = (LV - V * w)[:, :n_columns].norm(dim=0)
+        if bool(residuals.max() < tol):
+            return Eigenpairs(w[:n_columns], V[:, :n_columns], True)
+        if n_products % depth == 0:
+            basis, products = V, LV
+        fresh = _orthonormal_beside(basis, products[:, -n_block:] if n_products % depth else LV - V * w)
+        basis, products = torch.cat([basis, fresh], 1), torch.cat([products, L @ fresh], 1)
+    return Eigenpairs(w[:n_columns], orthonormalize(V[:, :n_columns]), False)
+
+
+def _orthonormal_beside(basis: Tensor, block: Tensor) -> Tensor:
+    """Return an orthonormal basis of the block's part outside `basis`; projected twice, as one pass leaves a rest."""
+    for _ in range(2):
+        block = torch.linalg.qr(block - basis @ (basis.mT @ block))[0]
+    return block
 
 
 class NystroemLaplacian(Laplacian):
@@ -112,19 +153,30 @@ class NystroemLaplacian(Laplacian):
 
     def __init__(self, Psi: Tensor, sigma: float, n_landmarks: int = N_LANDMARKS) -> None:
         Psi = _to_double(Psi)
-        order = np.random.default_rng(0).permutation(len(Psi))[:n_landmarks]
-        Z = Psi[torch.from_numpy(order).to(Psi.device)]
+        order = torch.from_numpy(np.random.default_rng(0).permutation(len(Psi))).to(Psi.device)
+        Z = Psi[order[:n_landmarks]]
+        self.Psi, self.sigma, self.probes = Psi, sigma, order[-PROBE_ROWS:]
         w, V = torch.linalg.eigh(gaussian_kernel(Z, Z, sigma))
         kept = w > w[-1] * 1e-10
         F = kernel_matmul(Psi, Z, V[:, kept] * w[kept].rsqrt(), sigma)
+        self.unexplained = 1 - float(F.square().sum()) / len(F)  # of the trace of K, whose diagonal is 1
         self.d = (F @ F.sum(0)).clamp_min(1.0)  # a row is at least its own neighbour
-        self.F = center_rows(F * self.d.rsqrt()[:, None])
+        self.uncentered = F.mul_(self.d.rsqrt()[:, None])
+        self.F = center_rows(self.uncentered)
 
     def __matmul__(self, V: Tensor) -> Tensor:
         """Return L V."""
         return self.F @ (self.F.mT @ V)
 
-    def largest(self, n_columns: int) -> tuple[Tensor, Tensor]:
+    def error(self, U: Tensor) -> float:
+        """Return the estimate from a random sample of exact rows of K, weighed up to all rows."""
+        rows, HU = self.probes, center_rows(U)
+        K = gaussian_kernel(self.Psi[rows], self.Psi, self.sigma)
+        exact = K.sum(1).rsqrt()[:, None] * (K @ (HU * self.d.rsqrt()[:, None]))
+        gap = exact - self.uncentered[rows] @ (self.uncentered.mT @ HU)
+        return math.sqrt(len(U) / len(rows) * float(gap.square().sum()) / U.shape[1])
+
+    def largest(self, n_columns: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the largest eigenpairs from the small matrix F'F."""
         F = nn.functional.pad(self.F, (0, max(0, n_columns - self.F.shape[1])))  # where landmarks repeat
         w, V = torch.linalg.eigh(F.mT @ F)
@@ -132,9 +184,20 @@ class NystroemLaplacian(Laplacian):
         return w, orthonormalize(F @ V)
 
 
-def laplacian(Psi: Tensor, sigma: float) -> Laplacian:
-    """Return L in the form that suits the number of rows: dense when small, Nystroem when large."""
-    return DenseLaplacian(Psi, sigma) if len(Psi) <= DENSE_ROWS else NystroemLaplacian(Psi, sigma)
+def laplacian(Psi: Tensor, sigma: float, budget: float = MEMORY_BUDGET) -> Laplacian:
+    """Return L in the form that suits the rows and a budget of bytes.
+
+    The kernel is kept where it fits. Else landmarks stand for the rows, as many as fit, and where they cannot, because
+    the kernel is too narrow, the exact kernel is made anew in each product, unless there are too many rows for that.
+    """
+    n = len(Psi)
+    if 8 * n**2 <= budget:
+        return DenseLaplacian(Psi, sigma)
+    fitting = int(budget / (24 * n))  # F, its centred twin and a block
+    low_rank = NystroemLaplacian(Psi, sigma, min(max(fitting, FEWEST_LANDMARKS), N_LANDMARKS))
+    if low_rank.unexplained > MOST_UNEXPLAINED and n <= BLOCKED_ROWS:
+        return BlockedLaplacian(Psi, sigma)
+    return low_rank
 
 
 LAPLACIANS: dict[str, Callable[[Tensor, float], Laplacian]] = {
@@ -149,7 +212,7 @@ UStep = Callable[[Laplacian, Tensor], Tensor]
 
 def eig_step(L: Laplacian, U: Tensor) -> Tensor:
     """Return the best U there is for L: the eigenvectors of its largest eigenvalues [U-EIG]."""
-    return L.largest(U.shape[1])[1]
+    return L.largest(U.shape[1], start=U)[1]
 
 
 def indicator_embedding(labels: Tensor, n_clusters: int, n_columns: int) -> Tensor:
@@ -170,65 +233,53 @@ def _to_double(Psi: Tensor) -> Tensor:
     return Psi.detach().to(device, torch.float64)
 
 
-def _start(n: int, n_columns: int) -> NDArray[np.float64]:
-    """Return a fixed start for the iterative solvers, so that a fit repeats to the bit."""
-    return np.random.default_rng(0).standard_normal((n, n_columns))
-
-
-def _downwards(w: NDArray[np.float64], V: NDArray[np.float64], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return eigenpairs as tensors, largest first."""
-    order = np.argsort(-w)
-    return torch.from_numpy(w[order]).to(device), torch.from_numpy(V[:, order]).to(device)
+def _random_columns(like: Tensor, n_columns: int) -> Tensor:
+    """Return a fixed start for the iterative solver, so that a fit repeats to the bit."""
+    noise = np.random.default_rng(0).standard_normal((len(like), n_columns))
+    return torch.from_numpy(noise).to(like)
 
 
 @dataclass(frozen=True)
 class StiefelAscent:
     """Raise tr(U' L U) along Cayley curves, with line search; never lowers it and keeps U'U = I [U-SMA].
 
-    The step length starts from the Barzilai-Borwein estimate of the last two points and is halved until the value has
-    risen enough (Armijo). Each try costs one product L U; the curve itself costs a 2c x 2c solve.
+    The curve from U stays in the span of U and G = L U. Once L G is known, the value at any step length comes from
+    matrices of size 2c: the search tries many lengths, and a step costs one product with L. The ascent ends when a step
+    gains less than the share `tol` of the value, at the latest after `n_steps`.
     """
 
     n_steps: int = 10
-    first_step: float = 1.0
-    shrink: float = 0.5
-    sufficient: float = 1e-4
-    max_halvings: int = 30
+    tol: float = 1e-2
+    step_lengths: tuple[float, ...] = tuple(2.0**k for k in range(-12, 11))
 
     def __call__(self, L: Laplacian, U: Tensor) -> Tensor:
         """Return a U at least as good as the given one."""
-        LU, step = L @ U, self.first_step
+        G = L @ U
         for _ in range(self.n_steps):
-            point = self._ascend(L, U, LU, step)
-            if point is None:  # no step length improves: stationary to rounding
+            value = (U * G).sum()
+            U, G = self._ascend(U, G, L @ G)
+            if bool((U * G).sum() - value <= self.tol * value):
                 break
-            U_new, LU_new = point
-            step = _barzilai_borwein(U_new - U, _tangent(U_new, LU_new) - _tangent(U, LU), self.first_step)
-            U, LU = U_new, LU_new
         return orthonormalize(U)
 
-    def _ascend(self, L: Laplacian, U: Tensor, LU: Tensor, step: float) -> tuple[Tensor, Tensor] | None:
-        """Return the first (U, LU) on the curve that improves enough, or None."""
-        value, slope = (U * LU).sum(), 2 * _tangent(U, LU).square().sum()
-        for _ in range(self.max_halvings):
-            candidate = cayley(U, LU, step)
-            product = L @ candidate
-            if (candidate * product).sum() > value + self.sufficient * step * slope:
-                return candidate, product
-            step *= self.shrink
-        return None
+    def _ascend(self, U: Tensor, G: Tensor, LG: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the best point on the curve from U, and its product with L; U itself where no length improves."""
+        P, LP = torch.cat([G, U], 1), torch.cat([LG, G], 1)
+        steps = torch.tensor(self.step_lengths, dtype=U.dtype, device=U.device)[:, None, None]
+        moves = steps * cayley_coordinates(U, G, steps)
+        gains = (2 * (G.mT @ P).mT * moves).sum((1, 2)) + (moves * ((P.mT @ LP) @ moves)).sum((1, 2))
+        best = int(gains.argmax())
+        if not bool(gains[best] > 0):  # stationary to rounding
+            return U, G
+        return U + P @ moves[best], G + LP @ moves[best]
 
 
-def _tangent(U: Tensor, G: Tensor) -> Tensor:
-    """Return A U with A = G U' - U G', the direction of the Cayley curve at U."""
-    return G @ (U.mT @ U) - U @ (G.mT @ U)
-
-
-def _barzilai_borwein(change: Tensor, slope_change: Tensor, fallback: float) -> float:
-    """Return the step length that fits the curvature between two points, within bounds."""
-    curvature = float((change * slope_change).sum().abs())
-    length = float(change.square().sum()) / curvature if curvature > 0 else fallback
-    return min(max(length, 1e-3 * fallback), 1e3 * fallback)
+def cayley_coordinates(U: Tensor, G: Tensor, step: float | Tensor) -> Tensor:
+    """Return M, (..., 2c, c), with which the Cayley step is U + step [G, U] M [U-SMA]."""
+    P, Q = torch.cat([G, U], dim=1), torch.cat([U, -G], dim=1)
+    eye = torch.eye(P.shape[1], dtype=U.dtype, device=U.device)
+    M: Tensor = torch.linalg.solve(eye - step / 2 * (Q.mT @ P), Q.mT @ U)
+    return M
 
 
 def cayley(U: Tensor, G: Tensor, step: float) -> Tensor:
@@ -237,10 +288,7 @@ def cayley(U: Tensor, G: Tensor, step: float) -> Tensor:
     By Sherman-Morrison-Woodbury only a 2c x 2c system is solved. The paper prints A with a plus sign, which is
     symmetric and leaves the manifold.
     """
-    P, Q = torch.cat([G, U], dim=1), torch.cat([U, -G], dim=1)
-    eye = torch.eye(P.shape[1], dtype=U.dtype, device=U.device)
-    move: Tensor = torch.linalg.solve(eye - step / 2 * (Q.mT @ P), Q.mT @ U)
-    return U + step * P @ move
+    return U + step * torch.cat([G, U], dim=1) @ cayley_coordinates(U, G, step)
 
 
 def orthonormalize(U: Tensor) -> Tensor:

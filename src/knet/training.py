@@ -6,7 +6,6 @@ All arrays carry a leading axis of restarts, which are trained side by side and 
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -14,9 +13,10 @@ from torch import Tensor, nn
 
 from knet.exceptions import NumericalError
 from knet.kernels import center_rows, clump_gradient, gaussian_kernel, pair_weights
-from knet.networks import Encoder, batches
+from knet.networks import Encoder, ResidualMLP, Trainable, batches, trainable
 from knet.optimizers import Adam
 from knet.spectral import Laplacian, UStep, subspace_distance
+from knet.threads import even_groups, in_threads
 
 LambdaRule = Callable[[float, float, float], float]  # (lambda, HSIC, reconstruction error) -> next lambda
 
@@ -31,6 +31,7 @@ class Round:
     u_change: list[float]  # distance between the old and the new span of U, in [0, 1]
     seconds: float
     U: Tensor  # (restarts, n, columns), orthonormal columns
+    u_error: tuple[float, ...] = ()  # estimate of ||(L - L_exact) U||_F / sqrt(columns); empty stands for exact forms
 
     def row(self, restart: int) -> dict[str, float]:
         """Return the scalars of one restart as a plain row of history."""
@@ -39,8 +40,19 @@ class Round:
             "hsic": self.hsic[restart],
             "reconstruction": self.reconstruction[restart],
             "u_change": self.u_change[restart],
+            "u_error": self.u_error[restart] if self.u_error else 0.0,
             "seconds": self.seconds,
         }
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What a pass over the kernel of one restart gives: U, degrees [DEGREE], tr(U'LU) [HSIC] and the error of L."""
+
+    U: Tensor
+    d: Tensor
+    hsic: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -56,53 +68,57 @@ class ThetaStep:
     def __call__(
         self,
         X: Tensor,
-        encoder: nn.Module,
+        encoder: Encoder,
         decoder: nn.Module | None,
         U: Tensor,
         d: Tensor,
         lam: float,
         generator: torch.Generator,
     ) -> None:
-        """Improve the weights of `encoder` (and `decoder`) in place."""
-        params = [*encoder.parameters(), *(decoder.parameters() if decoder else ())]
-        optimizer = Adam(params, self.lr)
+        """Improve the weights of `encoder` (and `decoder`) in place; groups of restarts share out the cores."""
         weights = (center_rows(U) if self.through_degrees else pair_weights(U, d)).to(X)
-        restarts = torch.arange(len(U))[:, None]
-        find_slope = self._slope_through_degrees if self.through_degrees else self._slope
+        steps = list(batches(len(X), self.batch_size, self.n_steps, len(U), generator))
         encoder.train()
-        with one_thread():
-            for rows in batches(len(X), self.batch_size, self.n_steps, len(U), generator):
-                X_batch = X[rows]
-                Psi = encoder(X_batch)
-                slope = find_slope(Psi, weights[restarts, rows], (len(X) / rows.shape[1]) ** 2)
-                optimizer.zero_grad()
-                if decoder is not None:
-                    error = lam * (X_batch - decoder(Psi)).square().mean((-2, -1)).sum()
-                    error.backward(retain_graph=True)
-                Psi.backward(slope)
-                optimizer.step()
+
+        def train(restarts: slice) -> None:
+            psi, back = trainable(encoder, restarts), None if decoder is None else trainable(decoder, restarts)
+            self._descend(X, psi, back, weights[restarts], lam, [rows[restarts] for rows in steps])
+
+        apart = isinstance(encoder, ResidualMLP) and X.device.type == "cpu"
+        in_threads(train, even_groups(len(U)) if apart else [slice(len(U))])
         encoder.eval()
+
+    @torch.no_grad()
+    def _descend(
+        self, X: Tensor, encoder: Trainable, decoder: Trainable | None, weights: Tensor, lam: float, steps: list[Tensor]
+    ) -> None:
+        """Take one step of Adam against the gradient of -[OBJ] for each batch of rows."""
+        optimizer = Adam([*encoder.parameters, *(decoder.parameters if decoder else ())], self.lr)
+        find_slope = self._slope_through_degrees if self.through_degrees else self._slope
+        restarts = torch.arange(len(weights))[:, None]
+        for rows in steps:
+            X_batch = X[rows]
+            Psi = encoder.forward(X_batch)
+            slope = find_slope(Psi, weights[restarts, rows], (len(X) / rows.shape[1]) ** 2)
+            if decoder is not None:
+                error = decoder.forward(Psi).sub_(X_batch)
+                slope += decoder.backward_to_input(error.mul_(2 * lam / error[0].numel()))
+            encoder.backward(slope)
+            optimizer.step()
+        for net in (encoder, decoder):
+            if net is not None:
+                net.restore()
 
     def _slope(self, Psi: Tensor, B: Tensor, scale: float) -> Tensor:
         """Return the gradient of -[CLUMP] in Psi, in closed form; a batch holds 1/scale of the pairs."""
-        return clump_gradient(Psi.detach(), B, self.sigma).mul_(-scale)
+        return clump_gradient(Psi, B, self.sigma).mul_(-scale)
 
     def _slope_through_degrees(self, Psi: Tensor, HU: Tensor, scale: float) -> Tensor:
         """Return the gradient of -HSIC in Psi with the batch's own degrees, [DEGREE], differentiated as well."""
-        points = Psi.detach().requires_grad_()
-        value = normalized_clump(points, HU, self.sigma, math.sqrt(scale)) * -scale
-        return torch.autograd.grad(value.sum(), points)[0]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on one thread for a while: the tensors of a batch are too small to share out."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
+        with torch.enable_grad():
+            points = Psi.detach().requires_grad_()
+            value = normalized_clump(points, HU, self.sigma, math.sqrt(scale)) * -scale
+            return torch.autograd.grad(value.sum(), points)[0]
 
 
 def normalized_clump(Psi: Tensor, HU: Tensor, sigma: float, share: float) -> Tensor:
@@ -135,16 +151,18 @@ def alternate(
     """
     sigma, started = theta_step.sigma, time.perf_counter()
     encoder.eval()
-    _, d, _ = _spectral_pass(X, encoder, U, sigma, laplacian, None)
+    d = torch.stack([one.d for one in _spectral_pass(X, encoder, U, sigma, laplacian, None)])
     lam = lambda_rule(1.0, 0.0, 0.0)
     held, followed = hold > 0, 0.0
     for index in range(1, max_rounds + 1):
         theta_step(X, encoder, decoder, U, d, lam, generator)
         U_old, moving = U, not held
-        U, d, hsic = _spectral_pass(X, encoder, U, sigma, laplacian, u_step if moving else None)
+        passed = _spectral_pass(X, encoder, U, sigma, laplacian, u_step if moving else None)
+        U, d = torch.stack([one.U for one in passed]), torch.stack([one.d for one in passed])
+        hsic, errors = [one.hsic for one in passed], tuple(one.error for one in passed)
         reconstruction = reconstruction_error(X, encoder, decoder, len(U))
         change = [subspace_distance(old, new) for old, new in zip(U_old, U, strict=True)]
-        yield Round(index, hsic, reconstruction, change, time.perf_counter() - started, U)
+        yield Round(index, hsic, reconstruction, change, time.perf_counter() - started, U, errors)
         if moving and max(change) < tol:
             return
         mean_hsic = sum(hsic) / len(hsic)
@@ -161,24 +179,23 @@ def _spectral_pass(
     sigma: float,
     laplacian: Callable[[Tensor, float], Laplacian],
     u_step: UStep | None,
-) -> tuple[Tensor, Tensor, list[float]]:
-    """Embed all rows and return, for each restart, U after its step (if any), degrees [DEGREE] and tr(U'LU) [HSIC].
-
-    One restart's operator is alive at a time.
-    """
+) -> list[Spectrum]:
+    """Embed all rows and take the U-step, if any, of each restart; one operator per thread is alive at a time."""
     with torch.no_grad():
         Psi = encoder(X)
     if not bool(torch.isfinite(Psi).all()):
         raise NumericalError(
             f"The embedding left the finite numbers (sigma={sigma:.3g}). A smaller lr or a larger sigma usually helps."
         )
-    new, d, hsic = [], [], []
-    for embedded, u in zip(Psi, U, strict=True):
-        L = laplacian(embedded, sigma)
-        new.append(u if u_step is None else u_step(L, u))
-        d.append(L.d)
-        hsic.append(L.trace_form(new[-1]))
-    return torch.stack(new), torch.stack(d), hsic
+
+    def step(restart: int) -> Spectrum:
+        L = laplacian(Psi[restart], sigma)
+        new = U[restart] if u_step is None else u_step(L, U[restart])
+        return Spectrum(new, L.d, L.trace_form(new), L.error(new))
+
+    if all(torch.equal(Psi[0], other) for other in Psi[1:]) and u_step is None and U.stride(0) == 0:
+        return [step(0)] * len(U)  # before training all restarts may be alike
+    return in_threads(step, range(len(U)))
 
 
 @torch.no_grad()

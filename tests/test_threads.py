@@ -1,0 +1,65 @@
+"""Work in threads: every piece once, in order, on one thread of torch, and the host left as it was."""
+
+import threading
+
+import pytest
+import torch
+
+from knet.threads import even_groups, in_threads, one_thread
+
+
+@pytest.fixture(params=[1, 2, 3])
+def n_threads(request):
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def test_one_thread_restores_the_count_even_after_an_error(n_threads):
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == n_threads
+    with pytest.raises(RuntimeError, match="stop"), one_thread():
+        raise RuntimeError("stop")
+    assert torch.get_num_threads() == n_threads
+
+
+@pytest.mark.parametrize("n_pieces", [0, 1, 2, 17])
+def test_results_come_in_the_order_of_the_pieces(n_threads, n_pieces):
+    results = in_threads(lambda piece: (piece, torch.get_num_threads()), range(n_pieces))
+    assert results == [(i, 1) for i in range(n_pieces)]
+    assert torch.get_num_threads() == n_threads
+
+
+def test_as_many_threads_work_as_torch_may_use(n_threads):
+    together = threading.Barrier(n_threads, timeout=20)  # broken unless all of them arrive
+    names = in_threads(lambda piece: (together.wait(), threading.current_thread().name)[1], range(n_threads))
+    assert len(set(names)) == n_threads
+
+
+def test_work_inside_work_stays_on_its_thread(n_threads):
+    def inner(piece):
+        return threading.current_thread().name
+
+    for names in in_threads(lambda piece: [threading.current_thread().name, *in_threads(inner, range(3))], range(4)):
+        assert len(set(names)) == 1
+
+
+def test_an_error_in_a_piece_reaches_the_caller(n_threads):
+    def work(piece):
+        if piece == 2:
+            raise ArithmeticError("in a piece")
+
+    with pytest.raises(ArithmeticError, match="in a piece"):
+        in_threads(work, range(4))
+    assert torch.get_num_threads() == n_threads
+
+
+@pytest.mark.parametrize("n_items", [1, 2, 5, 8])
+def test_groups_hold_every_item_once_and_are_alike_in_size(n_threads, n_items):
+    groups = even_groups(n_items)
+    assert [i for group in groups for i in range(n_items)[group]] == list(range(n_items))
+    assert len(groups) == min(n_threads, n_items)
+    sizes = {group.stop - group.start for group in groups}
+    assert max(sizes) - min(sizes) <= 1
