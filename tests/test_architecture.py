@@ -17,7 +17,7 @@ THEORY = ROOT / "docs" / "theory.md"
 SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("*.py"))}
 MAX_CODE_LINES = 350
 
-LEAVES = {"_callbacks", "datasets", "exceptions", "files", "metrics", "optimizers", "presets"}
+LEAVES = {"_callbacks", "_collections", "datasets", "exceptions", "files", "metrics", "optimizers", "presets"}
 MATHS = {"kernels", "networks", "spectral"}
 CORE = {*MATHS, "_validation", "exceptions", "affinity", "fitting", "predictor", "selection", "training"}
 AROUND = {*CORE, *LEAVES, "estimator"}
@@ -45,7 +45,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "outputs": {"files", "tables"},
     "recipes": {"exceptions"},
     "export": AROUND,
-    "dask": AROUND,
+    "blocks": {*AROUND, "persistence"},
+    "reductions": {*AROUND, "blocks"},
+    "dask": {*AROUND, "blocks", "persistence", "reductions"},
     "__init__": {*AROUND, "persistence"},
     "commands": {
         *AROUND,
@@ -63,7 +65,12 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # Imports against the direction that wait inside a function: a method of the model that hands itself on, the version.
-MAY_IMPORT_LATE = {("estimator", "persistence"), ("estimator", "report"), ("persistence", "__init__")}
+MAY_IMPORT_LATE = {
+    ("_collections", "dask"),
+    ("estimator", "persistence"),
+    ("estimator", "report"),
+    ("persistence", "__init__"),
+}
 
 
 def imported_modules(source):
