@@ -10,6 +10,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -145,6 +146,17 @@ def test_reductions_on_processes(client, model, frame):
     drift = knet.dask.drift(model, ddf, reference=frame)
     assert drift.size_shift == 0
     assert drift.unfamiliar == pytest.approx(0.01)
+
+
+def test_fits_run_on_the_workers_through_joblib(client, frame):
+    def fit_there(seed):
+        return os.getpid(), fitted(frame[:300], seed).labels_
+
+    with joblib.parallel_config(backend="dask"):
+        found = joblib.Parallel()(joblib.delayed(fit_there)(seed) for seed in range(3))
+    assert {pid for pid, _ in found} <= set(client.run(os.getpid).values())
+    for seed, (_, labels) in enumerate(found):
+        assert np.array_equal(labels, fitted(frame[:300], seed).labels_)
 
 
 def test_a_model_file_that_a_worker_lacks_is_named(client, frame, tmp_path):
@@ -323,10 +335,15 @@ def test_mistakes_are_said_in_one_line(client, big, model_file, tmp_path, monkey
             assert text in done.stderr
             assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+    client.run(lambda: __import__("sys").modules.__setitem__("knet.partitions", None))
+    done = call(client, model_file, big, *out)
+    client.run(lambda: __import__("sys").modules.pop("knet.partitions"))
+    assert done.exit_code == 2
+    assert "have no knet.partitions. Install knet[dask,tables] there" in done.stderr
     monkeypatch.setattr(partitions, "__version__", "9.9")
     done = call(client, model_file, big, *out)
     assert done.exit_code == 2
-    assert "and this is 9.9. Install the same one" in done.stderr
+    assert "this is 9.9. Install the same one" in done.stderr
 
 
 def test_a_file_that_a_worker_lacks_is_named(model, tmp_path):

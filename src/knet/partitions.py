@@ -281,17 +281,19 @@ def _check_workers(client: Client, spec: str) -> None:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
     except TimeoutError as error:
         raise ConnectionError(f"The scheduler at {spec} has no workers. Start some, or use local:N.") from error
-    try:
-        versions = set(client.run(_version).values())
-    except ImportError as error:
-        raise ImportError(f"knet is not installed on the workers at {spec} ({error}).") from error
-    if versions - {__version__}:
-        others = ", ".join(sorted(versions - {__version__}))
-        raise ImportError(f"The workers at {spec} have knet {others}, and this is {__version__}. Install the same one.")
 
+    def found() -> str:  # travels as code: a function of knet's could not be found where knet is missing
+        from importlib import import_module
 
-def _version() -> str:
-    return __version__
+        try:
+            return str(import_module("knet.partitions").__version__)
+        except ImportError as error:
+            return f"no {error.name}"
+
+    for version in set(client.run(found).values()) - {__version__}:
+        if version.startswith("no "):
+            raise ImportError(f"The workers at {spec} have {version}. Install knet[dask,tables] there.")
+        raise ImportError(f"The workers at {spec} have knet {version}, this is {__version__}. Install the same one.")
 
 
 def run(client: Client, partitions: list[Partition], job: Job) -> Iterator[Done]:

@@ -6,6 +6,7 @@ give the same result to the bit, whoever computes which block, and when.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,11 @@ def merge_drawn(parts: Sequence[Drawn], size: int) -> Drawn:
     keys, block, row = (np.concatenate([getattr(part, name) for part in parts]) for name in ("keys", "block", "row"))
     place = np.lexsort((row, block))
     kept = place[np.sort(_smallest(keys[place], size))]
-    rows = _take(_join([part.rows for part in parts]), kept)
+    starts = np.cumsum([0, *(len(part.keys) for part in parts)])
+    own = [np.sort(kept[(kept >= start) & (kept < end)]) - start for start, end in pairwise(starts)]
+    rows = _join([_take(part.rows, places) for part, places in zip(parts, own, strict=True)])
     lengths = {number: length for part in parts for number, length in part.lengths.items()}
-    return Drawn(keys[kept], block[kept], row[kept], rows, lengths)
+    return Drawn(keys[kept], block[kept], row[kept], _take(rows, kept.argsort().argsort()), lengths)
 
 
 def _smallest(keys: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
