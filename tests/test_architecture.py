@@ -17,7 +17,17 @@ THEORY = ROOT / "docs" / "theory.md"
 SOURCES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.glob("*.py"))}
 MAX_CODE_LINES = 350
 
-LEAVES = {"_callbacks", "datasets", "exceptions", "files", "metrics", "optimizers", "presets", "threads"}
+LEAVES = {
+    "_callbacks",
+    "_collections",
+    "datasets",
+    "exceptions",
+    "files",
+    "metrics",
+    "optimizers",
+    "presets",
+    "threads",
+}
 MATHS = {"kernels", "networks", "spectral"}
 CORE = {
     *MATHS,
@@ -59,17 +69,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "outputs": {"files", "tables"},
     "recipes": {"exceptions"},
     "export": AROUND,
-    "dask": AROUND,
+    "blocks": {*AROUND, "persistence"},
+    "reductions": {*AROUND, "blocks"},
+    "dask": {*AROUND, "blocks", "persistence", "reductions"},
     "__init__": {*AROUND, "persistence"},
+    "partitions": {*AROUND, "__init__", "blocks", "outputs", "recipes", "tables"},
     "commands": {
         *AROUND,
         "__init__",
         "persistence",
         "plots",
         "report",
-        "dask",
+        "blocks",
         "export",
         "outputs",
+        "partitions",
         "recipes",
         "tables",
     },
@@ -78,6 +92,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 # Imports against the direction that wait inside a function: a method of the model that hands itself on, the version.
 MAY_IMPORT_LATE = {
+    ("_collections", "dask"),
     ("estimator", "persistence"),
     ("estimator", "report"),
     ("estimator", "stability"),

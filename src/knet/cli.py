@@ -165,7 +165,10 @@ def fit(
     _answer(done, as_json)
 
 
-@app.command(epilog="Example:  knet predict m.safetensors new.parquet -o labels.parquet --proba --score")
+@app.command(
+    epilog="Examples:  knet predict m.safetensors new.parquet -o labels.parquet --proba --score   |   "
+    "knet predict m.safetensors 'big/*.parquet' -o labels/ --dask local:4"
+)
 @clear_errors
 def predict(
     model: ModelFile,
@@ -177,17 +180,41 @@ def predict(
     id_col: IdCol = None,
     target: Target = None,
     header: Header = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="Label a folder or pattern of files on local:N processes, or on the cluster at tcp://host:port."
+        ),
+    ] = None,
     device: Device = "auto",
     threads: Threads = None,
     as_json: Json = False,
     force: Force = False,
 ) -> None:
-    """Label the rows of a table, in pieces: the table may be larger than memory."""
+    """Label the rows of a table, in pieces: the table may be larger than memory.
+
+    With --dask, many files are labelled into a folder, one file each; a second run goes on where the first ended.
+    """
     from knet import commands
 
+    wanted = [
+        "label",
+        *(["proba"] if proba else []),
+        *(["score"] if score else []),
+        *(["embedding"] if embedding else []),
+    ]
+    if dask is not None:
+        if output is None or target is not None or data == "-":
+            raise ValueError(
+                "--dask reads files and writes into a folder: it needs --output, and takes no --target or -."
+            )
+        options: dict[str, Any] = {"device": "cpu" if device == "auto" else device, "threads": threads or 1}
+        done = commands.predict_on_cluster(
+            dask, model, data, output, wanted, id_col=id_col, header=header, force=force, **options
+        )
+        return _answer(done, as_json)
     if as_json and output is None:
         raise ValueError("--json prints a summary to standard output, where the labels go; say --output as well.")
-    wanted = {"label": True, "proba": proba, "score": score, "embedding": embedding}
     with commands.limited(threads):
         done = commands.predict(
             model, data, output, wanted, id_col=id_col, target=target, header=header, device=device, force=force
@@ -215,7 +242,7 @@ def embed(
         raise ValueError("--json prints a summary to standard output, where the rows go; say --output as well.")
     with commands.limited(threads):
         done = commands.predict(
-            model, data, output, {"embedding": True}, id_col=id_col, header=header, device=device, force=force
+            model, data, output, ["embedding"], id_col=id_col, header=header, device=device, force=force
         )
     _answer(done, as_json)
 

@@ -5,7 +5,8 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from knet import load
+from knet.blocks import ModelRef, columns
 from knet.estimator import KNet
 from knet.estimator import scan as scan_clusters
 from knet.metrics import accuracy, ari, nmi
@@ -141,7 +143,7 @@ def predict(
     model_path: Path,
     data: str,
     output: Path | None,
-    wanted: Mapping[str, bool],
+    wanted: Collection[str],
     *,
     id_col: str | None = None,
     target: str | None = None,
@@ -163,7 +165,7 @@ def predict(
 
         def rows() -> Iterator[pa.Table]:
             for table in _watched(source.batches(types), source):
-                out = _outputs(model, recipe.apply(table), wanted)
+                out = columns(model.predictor_, recipe.apply(table), wanted)
                 if "label" in out:
                     counts[:] += np.bincount(out["label"], minlength=model.n_clusters)
                     truth.add(table, target, out["label"])
@@ -172,11 +174,55 @@ def predict(
         n_rows = write_batches(rows(), output, force=force)
     if n_rows == 0:
         raise ValueError(f"{source.label} has no rows.")
-    for name, count in recipe.unseen.items():
-        say(f"note: {count:,} rows have a value of {name!r} that the model never saw; it counts as none it knows.")
+    _note_unseen(recipe.unseen)
     done: dict[str, Any] = {"rows": n_rows, "seconds": round(time.perf_counter() - started, 2)}
-    done |= {"sizes": counts.tolist()} if wanted.get("label") else {}
+    done |= {"sizes": counts.tolist()} if "label" in wanted else {}
     return done | truth.agreement() | ({} if output is None else {"output": str(output)})
+
+
+def predict_on_cluster(
+    spec: str,
+    model_path: Path,
+    data: str,
+    folder: Path,
+    wanted: Collection[str],
+    *,
+    id_col: str | None = None,
+    header: bool | None = None,
+    device: str = "cpu",
+    threads: int = 1,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Label many files on a Dask cluster, one output file per partition, and go on where an earlier run ended."""
+    from knet import partitions
+
+    model, recipe = _load(model_path, "cpu")
+    parts = partitions.plan(data, folder)
+    with Source(parts[0].source, header) as source:
+        keep = _id_column(source, recipe, id_col)
+        recipe.types(source.names)
+    job = partitions.Job(ModelRef.of(model, device), recipe, tuple(wanted), keep, header, threads)
+    started, sizes, unseen = time.perf_counter(), np.zeros(model.n_clusters, np.int64), Counter[str]()
+    n_rows = n_labelled = n_skipped = 0
+    with partitions.cluster(spec) as client:
+        partitions.open_folder(folder, job, force=force)
+        partitions.remove_stale(parts)
+        for done in _counted(partitions.run(client, parts, job), len(parts)):
+            sizes += done.sizes
+            unseen.update(done.unseen)
+            n_rows, n_skipped = n_rows + done.rows, n_skipped + done.skipped
+            n_labelled += 0 if done.skipped else done.rows
+    _note_unseen(unseen)
+    seconds = time.perf_counter() - started
+    return {
+        "rows": n_rows,
+        "partitions": len(parts),
+        "skipped": n_skipped,
+        "sizes": sizes.tolist(),
+        "seconds": round(seconds, 2),
+        "rows_per_second": round(n_labelled / seconds),
+        "output": str(folder),
+    }
 
 
 def write_report(
@@ -290,19 +336,6 @@ def _load(path: Path, device: str) -> tuple[KNet, Recipe]:
     return model, Recipe.of_numbers(str(name) for name in names)
 
 
-def _outputs(model: KNet, X: NDArray[np.float64], wanted: Mapping[str, bool]) -> dict[str, Any]:
-    """Return the columns that are wanted of a batch of rows."""
-    predictor = model.predictor_
-    out: dict[str, Any] = {"label": predictor.assign(X)} if wanted.get("label") else {}
-    if wanted.get("proba"):
-        out |= {f"proba_{k}": column for k, column in enumerate(predictor.memberships(X).T.copy())}
-    if wanted.get("score"):
-        out["score"] = predictor.log_degrees(X)
-    if wanted.get("embedding"):
-        out |= {f"psi_{k}": column for k, column in enumerate(predictor.embed(X).T.copy())}
-    return out
-
-
 class _Truth:
     """Known labels and found ones, collected over the batches of a prediction."""
 
@@ -382,6 +415,11 @@ def _note_renamed(source: Source) -> None:
         say(f"note: repeated column names in {source.label} are now {', '.join(map(repr, source.renamed))}.")
 
 
+def _note_unseen(counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        say(f"note: {count:,} rows have a value of {name!r} that the model never saw; it counts as none it knows.")
+
+
 def say(text: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(text + "\n")
@@ -422,6 +460,20 @@ def _watched(tables: Iterator[pa.Table], source: Source) -> Iterator[pa.Table]:
             text = f"{n_rows:,} rows, {n_rows / (now - started):,.0f} per second{_time_left(source, now - started)}"
             sys.stderr.write(f"\r{text}\033[K" if terminal else f"{text}\n")
     if terminal and n_rows:
+        sys.stderr.write("\r\033[K")
+
+
+def _counted(items: Iterator[Any], total: int) -> Iterator[Any]:
+    """Pass items on and say how many are done: on a terminal all the time, in a pipe a line now and then."""
+    last, terminal = time.perf_counter(), sys.stderr.isatty()
+    for number, item in enumerate(items, 1):
+        yield item
+        now = time.perf_counter()
+        if now - last >= (0.2 if terminal else LINE_EVERY):
+            last = now
+            text = f"{number:,} of {total:,} partitions"
+            sys.stderr.write(f"\r{text}\033[K" if terminal else f"{text}\n")
+    if terminal:
         sys.stderr.write("\r\033[K")
 
 

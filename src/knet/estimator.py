@@ -17,6 +17,7 @@ from torch import nn
 
 from knet import _validation as rules
 from knet._callbacks import CallbackSupportMixin, RoundReporter, RoundTasks, with_callbacks
+from knet._collections import check_in_memory, lazy_on_collections
 from knet.exceptions import KNetConvergenceWarning, warn_user
 from knet.fitting import (
     HOLD,
@@ -234,6 +235,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.random_state = random_state
         self.verbose = verbose
 
+    @lazy_on_collections
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the embedding and the clusters of X.
@@ -241,7 +243,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows to cluster: array, pandas or polars DataFrame, Arrow table, list or CPU tensor.
+            Rows to cluster: array, pandas or polars DataFrame, Arrow table, list or CPU tensor. Of a Dask array or
+            DataFrame a sample is trained on; see `knet.dask.fit`.
         y : ignored
             Present by convention.
 
@@ -284,6 +287,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self._n_features_out = self.cluster_centers_.shape[1]
         return self
 
+    @lazy_on_collections
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return the cluster of each row: the nearest centre in the embedding."""
         X = self._validate(X)
@@ -294,11 +298,13 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         X = self._validate(X)
         return self.predictor_.embed(X)
 
+    @lazy_on_collections
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`."""
         X = self._validate(X)
         return self.predictor_.memberships(X)
 
+    @lazy_on_collections
     def score_samples(self, X: ArrayLike) -> Floats:
         """Return how familiar each row is: the log of its mean kernel value to the training rows; 0 is the most."""
         X = self._validate(X)
@@ -319,7 +325,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         The paper's other way to label new data: it follows clusters that have moved, where `predict` keeps the centres.
         """
-        Psi = self.transform(X)
+        X = self._validate(X)
+        Psi = self.predictor_.embed(X)
         centers = k_means(Psi, self.n_clusters, check_random_state(self.random_state))
         cost = cdist(centers, self.cluster_centers_, "sqeuclidean")
         ids: NDArray[np.int64] = linear_sum_assignment(cost)[1]
@@ -493,6 +500,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Return X as a finite float array, or raise a message that names the columns at fault."""
         if not reset:
             check_is_fitted(self)
+        check_in_memory(X)
         if isinstance(X, torch.Tensor):
             X = (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()
         rules.check_columns(X)
@@ -512,6 +520,10 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+# Around scikit-learn's set_output, which would compute a lazy result to make a DataFrame of it.
+KNet.transform = lazy_on_collections(KNet.transform)  # type: ignore[method-assign]
 
 
 def scan(

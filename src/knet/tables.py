@@ -36,10 +36,12 @@ class Source(AbstractContextManager["Source"]):
         The file, or "-" for CSV on standard input.
     header : bool, optional
         Whether the first line of a CSV names the columns. None takes it for names unless all of it are numbers.
+    groups : tuple of int, optional
+        Of a Parquet file, the row groups to read, from and to; all by default.
     """
 
-    def __init__(self, path: str, header: bool | None = None) -> None:
-        self.path = path
+    def __init__(self, path: str, header: bool | None = None, *, groups: tuple[int, int] | None = None) -> None:
+        self.path, self.groups = path, groups
         self.label = "standard input" if path == STDIN else path
         self.suffix = ".csv" if path == STDIN else check_suffix(path, "read")
         self.renamed: list[str] = []
@@ -103,7 +105,8 @@ class Source(AbstractContextManager["Source"]):
         if self.suffix == ".parquet":
             with pa_parquet.ParquetFile(self.path) as file:
                 self.n_rows = file.metadata.num_rows
-                batches = file.iter_batches(ROWS_AT_A_TIME)
+                groups = None if self.groups is None else range(*self.groups)
+                batches = file.iter_batches(ROWS_AT_A_TIME, row_groups=groups)
                 yield from self._counted(pa.Table.from_batches([batch]) for batch in batches)
         elif self.suffix == ".feather":
             table = pa_feather.read_table(self.path, memory_map=True)
