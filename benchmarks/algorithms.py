@@ -202,7 +202,7 @@ FEW_ON_RCV = {"rcv": 1}
 ALGORITHMS: dict[str, Algorithm] = {
     "aec": Algorithm("AEC", run_aec, 2, {"rcv": 1, "spiral1": 1}, package="clustpy", cost=25),
     "dec": Algorithm("DEC", run_dec, 2, {"rcv": 1, "spiral1": 1}, package="clustpy", cost=50),
-    "imsat": Algorithm("IMSAT", run_imsat, 5, {"rcv": 1, "spiral1": 2}, cost=30),
+    "imsat": Algorithm("IMSAT", run_imsat, 3, {"rcv": 1, "spiral1": 2}, cost=30),
     "sn": Algorithm("SN", run_sn, 3, FEW_ON_RCV, package="spectralnet", cost=10),
     "sc": Algorithm("SC", run_sc, 3, FEW_ON_RCV, new_rows=False, cost=4),
     "kmeans": Algorithm("k-means", run_kmeans),

@@ -45,9 +45,9 @@ class Plan:
     seeds: int | None = None
 
     def jobs(self) -> list[Job]:
-        """Return the runs, seed by seed, so that a stopped reproduction has something of everything."""
+        """Return the runs, seed by seed and short ones first, so that a stopped reproduction has much to show."""
         found = [job for part in self.parts if part in MEASURED for job in getattr(self, f"_{part}")()]
-        return sorted(dict.fromkeys(found), key=lambda job: (job.seed, MEASURED.index(job.part)))
+        return sorted(dict.fromkeys(found), key=lambda job: (job.seed, expected_seconds(job)))
 
     def _datasets(self) -> Iterator[Job]:
         for dataset in self.datasets:

@@ -14,12 +14,11 @@ make reproduce-full PARTS="lambda figures"      # parts of it by name: datasets 
 ```
 
 Results are appended to `benchmarks/results/full.jsonl`, and a run that was stopped goes on where it was. This page
-comes from {runs} runs: {cpu:.0f} CPU minutes of one thread, {wall:.0f} minutes by the clock on a machine that
-others used too.
+comes from {runs} runs: {cpu:.0f} CPU minutes of one thread, {wall:.0f} minutes by the clock.
 
-Data: the prepared files published with the paper, for all seven sets. Without them Moon and the spirals are
-generated, Wine is scikit-learn's copy, and Cancer, Face and RCV are read from their public files, which `python -m
-benchmarks.download FOLDER` fetches (`knet.datasets.load_paper`). Labels are used for scores only.
+Data: prepared files, as published with the paper, where the data folder has them (Table 1 says). Otherwise Moon and
+the spirals are generated, Wine is scikit-learn's copy, and Cancer, Face and RCV are read from their public files,
+which `python -m benchmarks.download FOLDER` fetches. Labels are used for scores only.
 
 Versions: {versions}.
 """
@@ -44,7 +43,7 @@ SETTINGS = """
 - **SC**: scikit-learn, Gaussian kernel of the paper's width; **SC, neighbours**: the graph of ten nearest
   neighbours.
 - **HDBSCAN** (scikit-learn) is not told the number of clusters; its noise counts as one more. **Genie**: Gini
-  threshold 0.3. **UMAP**: two dimensions, then k-means.
+  threshold 0.3. **UMAP**: two dimensions, then k-means; the first fit of a run includes compiling.
 - **Subsets**: drawn at random, the same for all algorithms; then all rows are embedded and clustered by k-means, as
   in the paper; k-means and the Gaussian mixture assign rows to what they found, IMSAT takes its most probable
   output.

@@ -15,7 +15,7 @@ from benchmarks.paper_numbers import SUMMARY
 from benchmarks.plan import PARTS, QUICK_DATASETS, Plan
 from benchmarks.render import write_report
 from benchmarks.results import Job, Store, versions
-from benchmarks.runner import Loader, missing_datasets, paper_loader, run_plan
+from benchmarks.runner import PaperData, missing_datasets, run_plan
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -69,7 +69,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
     )
 
 
-def keep_available(plan: Plan, load: Loader, *, named: bool) -> Plan:
+def keep_available(plan: Plan, load: PaperData, *, named: bool) -> Plan:
     """Return the plan without data sets that are not there; raise if they were asked for by name."""
     missing = missing_datasets(load, plan.datasets)
     for name, reason in missing.items():
@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
         folder = options.data or (Path(os.environ["KNET_DATA"]) if os.environ.get("KNET_DATA") else None)
         if folder is not None and not folder.is_dir():
             raise UsageError(f"the data folder {str(folder)!r} does not exist")
-        load = paper_loader(folder)
+        load = PaperData(folder)
         plan = keep_available(plan, load, named=options.datasets is not None)
     except UsageError as error:
         print(f"reproduce: {error}", file=sys.stderr)

@@ -3,7 +3,6 @@
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,25 +16,32 @@ from benchmarks.results import Job, Store, versions
 from benchmarks.tasks import Labels, Outcome, Rows, Task
 from knet.datasets import load_paper
 from knet.metrics import accuracy, ari, nmi
+from knet.public_files import PUBLIC_FILES
 
 MEDIAN_ROWS = 3_000  # pairs of so many rows give the median distance
 
-Loader = Callable[[str], tuple[Rows, Labels]]
+
+class PaperData:
+    """The paper's data sets by name, read once from a folder, or generated."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._kept: dict[str, tuple[Rows, Labels]] = {}
+
+    def __call__(self, name: str) -> tuple[Rows, Labels]:
+        """Return rows and labels."""
+        if name not in self._kept:
+            self._kept[name] = load_paper(name, self.folder)
+        return self._kept[name]
+
+    def origin(self, name: str) -> str:
+        """Return where a data set comes from."""
+        if self.folder is not None and (self.folder / f"{name}.csv").exists():
+            return "prepared file"
+        return "public file" if name in PUBLIC_FILES else "scikit-learn" if name == "wine" else "generated"
 
 
-def paper_loader(folder: Path | None) -> Loader:
-    """Return a loader of the paper's data sets that keeps what it has read."""
-    kept: dict[str, tuple[Rows, Labels]] = {}
-
-    def load(name: str) -> tuple[Rows, Labels]:
-        if name not in kept:
-            kept[name] = load_paper(name, folder)
-        return kept[name]
-
-    return load
-
-
-def missing_datasets(load: Loader, names: tuple[str, ...]) -> dict[str, str]:
+def missing_datasets(load: PaperData, names: tuple[str, ...]) -> dict[str, str]:
     """Return the data sets that cannot be had, each with the reason."""
     reasons = {}
     for name in names:
@@ -46,7 +52,7 @@ def missing_datasets(load: Loader, names: tuple[str, ...]) -> dict[str, str]:
     return reasons
 
 
-def run_plan(plan: Plan, store: Store, load: Loader) -> int:
+def run_plan(plan: Plan, store: Store, load: PaperData) -> int:
     """Do what is not done yet, and return how many jobs failed."""
     jobs = [job for job in plan.jobs() if not store.is_done(job)]
     failed = 0
@@ -76,10 +82,11 @@ def describe(job: Job) -> str:
     return f"{job.part}: {job.algorithm} on {job.dataset}, seed {job.seed}{setting}"
 
 
-def run_job(job: Job, store: Store, load: Loader) -> str:
+def run_job(job: Job, store: Store, load: PaperData) -> str:
     """Do one job, keep its row, and return a note on it; a failure of a peer is a result too."""
     if job.part == "datasets":
-        store.add(job, status="ok", metrics=summarize(*load(job.dataset)), seconds={}, versions=versions())
+        found = {"metrics": summarize(*load(job.dataset)), "origin": load.origin(job.dataset)}
+        store.add(job, status="ok", seconds={}, versions=versions(), **found)
         return "done"
     algorithm = ALGORITHMS[job.algorithm]
     if not algorithm.installed:
