@@ -14,7 +14,7 @@ SIGMA_AGREES = 0.005
 CAUSES = {
     "a": "Stated: the package trains otherwise than the code the paper used (optimiser, pre-training, epochs; see"
     " Settings).",
-    "b": "Measured: the paper's k-means was given unscaled rows. `k-means, unscaled` in Table A comes to its figure.",
+    "b": "Measured: unscaled rows give the paper's figure (`k-means, unscaled` in Table A).",
     "c": "Stated: the paper does not print the kernel of its SC; here it is the Gaussian of the width in Table 1.",
     "d": "Measured: no larger than the deviations over seeds, theirs and ours together.",
     "f": "Stated: epochs were cut on this data set to keep the run short.",
@@ -26,8 +26,8 @@ CAUSES = {
     "k": "Stated: another scale. With orthonormal U, HSIC is at most the number of columns of U; the paper's values for"
     " Wine are beyond that ([0009](decisions/0009-no-second-phase.md)).",
     "l": "Stated: U has c-1 columns here ([0012](decisions/0012-c-minus-one-columns.md)), so HSIC is at most 2.",
-    "m": "Stated: lambda weighs a mean squared error against the HSIC of all rows here. The paper does not say how it scales"
-    " its two terms (an error above 100 is no mean over scaled rows), so equal lambdas need not mean the same.",
+    "m": "Stated: lambda weighs a mean squared error against the HSIC of all rows here. The paper does not say how it"
+    " scales its two terms (an error above 100 is no mean over scaled rows), so equal lambdas need not mean the same.",
     "o": "Not known, but to our favour.",
     "u": "Not known.",
 }

@@ -36,6 +36,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--algorithms", help=f"comma-separated, of {', '.join(ALGORITHMS)}")
     parser.add_argument("--datasets", help=f"comma-separated, of {', '.join(SUMMARY)}")
     parser.add_argument("--seeds", type=int, help="runs of each, instead of each algorithm's own number")
+    parser.add_argument("--again", action="store_true", help="also run what is done; the newer result counts")
     parser.add_argument("--results", type=Path, help="the results file; by default benchmarks/results/full.jsonl")
     parser.add_argument("--to", type=Path, help="folder for reproduction.md and images/; by default docs")
     parser.add_argument("--no-report", action="store_true", help="only run; write no report")
@@ -96,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     form = "quick" if options.quick else "full"
     store = Store(options.results or RESULTS / f"{form}.jsonl")
-    failed = run_plan(plan, store, load)
+    failed = run_plan(plan, store, load, again=options.again)
     if not options.no_report:
         target = options.to or (RESULTS / "quick" if options.quick else DOCS)
         if "figures" in plan.parts:

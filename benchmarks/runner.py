@@ -52,9 +52,9 @@ def missing_datasets(load: PaperData, names: tuple[str, ...]) -> dict[str, str]:
     return reasons
 
 
-def run_plan(plan: Plan, store: Store, load: PaperData) -> int:
-    """Do what is not done yet, and return how many jobs failed."""
-    jobs = [job for job in plan.jobs() if not store.is_done(job)]
+def run_plan(plan: Plan, store: Store, load: PaperData, *, again: bool = False) -> int:
+    """Do what is not done yet, or all of it again, and return how many jobs failed."""
+    jobs = [job for job in plan.jobs() if again or not store.is_done(job)]
     failed = 0
     with _progress() as progress:
         bar = progress.add_task("", total=sum(map(expected_seconds, jobs)))

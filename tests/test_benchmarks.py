@@ -71,6 +71,11 @@ def test_a_run_is_kept_continued_and_rendered(folder, tmp_path, capsys):
     assert results.read_bytes().startswith(b"".join(lines[:5]))
     assert sorted(map(str, Store(results).rows)) == sorted(str(Job(*(row[k] for k in KEYS))) for row in rows)
 
+    assert run(folder, tmp_path, *request) == 0
+    assert "seed 0:" not in capsys.readouterr().out  # all is done
+    assert run(folder, tmp_path, *request, "--again") == 0
+    assert capsys.readouterr().out.count("seed 0:") == len(Store(results).rows) == 10
+
     report = (tmp_path / "report" / "reproduction.md").read_text()
     nmi_on_wine = 100 * next(
         r["metrics"]["nmi"] for r in measured if (r["algorithm"], r["dataset"]) == ("kmeans", "wine")
