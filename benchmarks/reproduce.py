@@ -7,6 +7,7 @@ run that was stopped goes on where it was. At the end the report is written from
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.algorithms import ALGORITHMS
@@ -15,7 +16,7 @@ from benchmarks.paper_numbers import SUMMARY
 from benchmarks.plan import PARTS, QUICK_DATASETS, Plan
 from benchmarks.render import write_report
 from benchmarks.results import Job, Store, versions
-from benchmarks.runner import PaperData, missing_datasets, run_plan
+from benchmarks.runner import PaperData, describe, missing_datasets, run_plan
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -61,10 +62,11 @@ def make_plan(options: argparse.Namespace) -> Plan:
         if not ALGORITHMS[name].installed:
             package = ALGORITHMS[name].package
             raise UsageError(f"{name} needs the package {package}: pip install -c constraints.txt -e '.[peers]'")
+    known = tuple(SUMMARY) if options.datasets or not options.quick else QUICK_DATASETS
     return Plan(
         parts=choose(",".join(options.parts) or None, tuple(PARTS), "part"),
         algorithms=algorithms,
-        datasets=choose(options.datasets, QUICK_DATASETS if options.quick else tuple(SUMMARY), "data set"),
+        datasets=choose(options.datasets, known, "data set"),
         quick=options.quick,
         seeds=options.seeds,
     )
@@ -77,13 +79,11 @@ def keep_available(plan: Plan, load: PaperData, *, named: bool) -> Plan:
         if named:
             raise UsageError(reason)
         print(f"reproduce: left out: {name}. {reason}", file=sys.stderr)
-    return Plan(
-        plan.parts, plan.algorithms, tuple(d for d in plan.datasets if d not in missing), plan.quick, plan.seeds
-    )
+    return replace(plan, datasets=tuple(name for name in plan.datasets if name not in missing))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, write the report, and return the exit code: 0, or 1 if a run failed, or 2 for a wrong request."""
+    """Run, write the report, and return the exit code: 0, or 1 if a run of ours failed, or 2 for a wrong request."""
     options = parse(arguments)
     try:
         plan = make_plan(options)
@@ -95,19 +95,25 @@ def main(arguments: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 2
-    form = "quick" if options.quick else "full"
-    store = Store(options.results or RESULTS / f"{form}.jsonl")
-    failed = run_plan(plan, store, load, again=options.again)
+    store = Store(options.results or RESULTS / f"{'quick' if options.quick else 'full'}.jsonl")
+    try:
+        failed = run_plan(plan, store, load, again=options.again)
+    except KeyboardInterrupt:
+        print(f"reproduce: stopped; {store.path} has what is done, and the same command goes on", file=sys.stderr)
+        return 130
     if not options.no_report:
-        target = options.to or (RESULTS / "quick" if options.quick else DOCS)
-        if "figures" in plan.parts:
-            for (name, dataset), facts in draw_figures(load, target / "images" / "reproduction").items():
-                store.add(Job("figures", name, dataset, 0), status="ok", metrics=facts, seconds={}, versions=versions())
-        path = write_report(store.path, target)
-        print(f"{path}: {len(store.rows)} results")
-    if failed:
-        print(f"reproduce: {failed} runs failed; {store.path} says why", file=sys.stderr)
-    return 1 if failed else 0
+        report(plan, store, load, options.to or (RESULTS / "quick" if options.quick else DOCS))
+    for job in failed:
+        print(f"reproduce: failed: {describe(job)}: {store.rows[job]['reason']}", file=sys.stderr)
+    return 1 if any(ALGORITHMS[job.algorithm].package is None for job in failed) else 0
+
+
+def report(plan: Plan, store: Store, load: PaperData, target: Path) -> None:
+    """Draw the figures, if they are wanted, and write the report."""
+    if "figures" in plan.parts:
+        for (name, dataset), facts in draw_figures(load, target / "images" / "reproduction").items():
+            store.add(Job("figures", name, dataset, 0), status="ok", metrics=facts, seconds={}, versions=versions())
+    print(f"{write_report(store.path, target)}: {len(store.rows)} results")
 
 
 if __name__ == "__main__":

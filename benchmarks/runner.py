@@ -52,16 +52,17 @@ def missing_datasets(load: PaperData, names: tuple[str, ...]) -> dict[str, str]:
     return reasons
 
 
-def run_plan(plan: Plan, store: Store, load: PaperData, *, again: bool = False) -> int:
-    """Do what is not done yet, or all of it again, and return how many jobs failed."""
+def run_plan(plan: Plan, store: Store, load: PaperData, *, again: bool = False) -> list[Job]:
+    """Do what is not done yet, or all of it again, and return the jobs that failed."""
     jobs = [job for job in plan.jobs() if again or not store.is_done(job)]
-    failed = 0
+    failed = []
     with _progress() as progress:
         bar = progress.add_task("", total=sum(map(expected_seconds, jobs)))
         for number, job in enumerate(jobs, 1):
             progress.update(bar, description=f"{number}/{len(jobs)} {describe(job)}")
             note = run_job(job, store, load)
-            failed += store.rows[job]["status"] == "failed"
+            if store.rows[job]["status"] == "failed":
+                failed.append(job)
             progress.advance(bar, expected_seconds(job))
             left = progress.tasks[0].time_remaining
             if not progress.console.is_terminal:

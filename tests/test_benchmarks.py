@@ -96,23 +96,35 @@ def test_the_lambda_part_measures_hsic_error_and_nmi(folder, tmp_path):
     assert 0 < rows[1.0]["ae"] < rows[0.0]["ae"]  # the decoder is trained only where lambda is not 0
 
 
-def test_a_peer_that_fails_or_is_missing_is_a_row_and_the_rest_runs(folder, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("package", "code"), [("numpy", 0), (None, 1)])  # a third party's failure, and one of ours
+def test_an_algorithm_that_fails_or_is_missing_is_a_row_and_the_rest_runs(
+    folder, tmp_path, monkeypatch, capsys, package, code
+):
     def fail(task):
         raise RuntimeError("the peer is broken")
 
-    monkeypatch.setitem(ALGORITHMS, "sn", Algorithm("SN", fail))
+    monkeypatch.setitem(ALGORITHMS, "sn", Algorithm("SN", fail, package=package))
     monkeypatch.setitem(ALGORITHMS, "umap", Algorithm("UMAP", fail, package="no_such_package"))
     monkeypatch.setattr(reproduce, "QUICK_DATASETS", ("wine",))
-    few = {name: ALGORITHMS[name] for name in ("sn", "umap", "kmeans")}
-    monkeypatch.setattr(reproduce, "ALGORITHMS", few)
-    assert (
-        reproduce.main(["full", "--quick", "--data", str(folder), "--results", str(tmp_path / "r"), "--no-report"]) == 1
-    )
+    few = ["sn", "umap", "kmeans"]
+    monkeypatch.setattr(reproduce, "ALGORITHMS", {name: ALGORITHMS[name] for name in few})
+    request = ["full", "--quick", "--data", str(folder), "--results", str(tmp_path / "r"), "--no-report"]
+    assert reproduce.main(request) == code
     rows = {row["algorithm"]: row for row in read_rows(tmp_path / "r")}
     assert rows["kmeans"]["status"] == "ok"
     assert rows["sn"]["reason"] == "RuntimeError: the peer is broken"
     assert rows["umap"]["status"] == "not installed"
-    assert "1 runs failed" in capsys.readouterr().err
+    assert "failed: full: sn on wine, seed 0: RuntimeError: the peer is broken" in capsys.readouterr().err
+
+
+def test_a_stopped_run_says_how_to_go_on(folder, tmp_path, monkeypatch, capsys):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "run_plan", stop)
+    assert run(folder, tmp_path, "full", "--quick") == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert not (tmp_path / "report").exists()
 
 
 def test_missing_figures_say_why(tmp_path):
