@@ -4,13 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow lint format clean
+# Where the paper's data files are, if anywhere, and which parts of the reproduction to run (all by default).
+DATA ?= $(wildcard ../shared/datasets/paper)
+PARTS ?=
+REPRODUCE = OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(PARTS) $(if $(DATA),--data $(DATA))
+
+.PHONY: help install peers demo test test-slow reproduce reproduce-full lint format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       train on 1 % of a 30,000-row spiral, label all of it, save a model and a picture"
 	@echo "make test       the test suite, without the slow reproductions"
 	@echo "make test-slow  the reproductions of the paper"
+	@echo "make reproduce  the paper's tables and figures, quick form: one seed, small data sets, a few minutes"
+	@echo "make reproduce-full [DATA=folder] [PARTS=\"full oos\"]  the long form, which writes docs/reproduction.md"
+	@echo "make peers      install the packages of the other algorithms, for the reproduction"
 	@echo "make lint       format check, lint, types"
 	@echo "make format     rewrite the sources in the house format"
 	@echo "make clean      remove everything that was generated, the environment included"
@@ -33,6 +41,16 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
+# The other algorithms' packages; what is not installed is left out of the tables, and said there.
+peers: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
+
+reproduce: $(STAMP)
+	$(REPRODUCE) --quick
+
+reproduce-full: $(STAMP)
+	$(REPRODUCE)
+
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -43,5 +61,5 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build dist knet-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) build dist knet-demo benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
