@@ -73,7 +73,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "blocks": {*AROUND, "persistence"},
     "reductions": {*AROUND, "blocks"},
     "dask": {*AROUND, "blocks", "persistence", "reductions"},
-    "__init__": {*AROUND, "persistence"},
+    "advice": {"estimator", "scanning"},
+    "scan_command": {"advice", "commands", "outputs", "plots", "scanning", "tables"},
+    "__init__": {*AROUND, "advice", "persistence"},
     "partitions": {*AROUND, "__init__", "blocks", "outputs", "recipes", "tables"},
     "commands": {
         *AROUND,
@@ -88,7 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "recipes",
         "tables",
     },
-    "cli": {*AROUND, "__init__", "plots", "commands"},
+    "cli": {*AROUND, "__init__", "plots", "commands", "scan_command"},
 }
 
 # Imports against the direction that wait inside a function: a method of the model that hands itself on, the version.

@@ -4,14 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knet.estimator import KNet, scan
+    from knet.advice import scan
+    from knet.estimator import KNet
     from knet.persistence import load
 
 __all__ = ["KNet", "__version__", "load", "scan"]
 
 __version__ = "0.1.0"
 
-_HOMES = {"KNet": "knet.estimator", "load": "knet.persistence", "scan": "knet.estimator"}
+_HOMES = {"KNet": "knet.estimator", "load": "knet.persistence", "scan": "knet.advice"}
 
 
 def __getattr__(name: str) -> Any:

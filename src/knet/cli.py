@@ -323,13 +323,13 @@ def scan(
 
     The comparison goes to standard output as CSV, or to --output; the advice to standard error.
     """
-    from knet import commands
+    from knet import commands, scan_command
 
     if first > last:
         raise ValueError(f"--from {first} is above --to {last}.")
     choices = _choices(id_col, target, columns, drop, impute, one_hot, dates)
     with commands.limited(threads):
-        done = commands.scan(
+        done = scan_command.scan(
             data,
             choices,
             range(first, last + 1),

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,8 @@ from threadpoolctl import threadpool_limits
 from knet import load
 from knet.blocks import ModelRef, columns
 from knet.estimator import KNet
-from knet.estimator import scan as scan_clusters
 from knet.metrics import accuracy, ari, nmi
 from knet.persistence import save
-from knet.scanning import Scan
 
 try:
     import pyarrow as pa
@@ -35,7 +32,6 @@ try:
 except ImportError as error:
     raise ImportError(f"Reading tables needs {error.name}. Install it with: pip install 'knet[tables]'") from error
 
-PICTURES = (".png", ".svg", ".pdf")
 LINE_EVERY = 10.0  # seconds between lines of progress in a pipe
 
 
@@ -83,7 +79,7 @@ def fit(
 ) -> dict[str, Any]:
     """Fit a model to a table and write what was asked for; labels go to standard output where nothing was."""
     targets.check()
-    table, recipe = _read_to_fit(data, choices, header)
+    table, recipe = read_to_fit(data, choices, header)
     X = recipe.apply(table)
     started = time.perf_counter()
     with _reported():
@@ -102,41 +98,6 @@ def fit(
         _report(model, X, targets.report, table, recipe, refits, targets.force, data)
         done["report"] = str(targets.report)
     return done
-
-
-def scan(
-    data: str,
-    choices: Mapping[str, Any],
-    clusters: range,
-    *,
-    output: Path | None = None,
-    plot: Path | None = None,
-    header: bool | None = None,
-    seed: int = 0,
-    quiet: bool = False,
-    force: bool = False,
-) -> dict[str, Any]:
-    """Compare numbers of clusters for a table; the comparison goes to standard output where no file is given."""
-    for path in (output, plot):
-        if path is not None:
-            check_target(path, force=force)
-    if output is not None:
-        check_suffix(str(output), "write")
-    if plot is not None:
-        _check_picture(plot)
-    table, recipe = _read_to_fit(data, choices, header)
-    X = recipe.apply(table)
-    started = time.perf_counter()
-    found = scan_clusters(X, clusters, random_state=seed)
-    done: dict[str, Any] = {"rows": len(X), "best": found.best, "supported": found.supported, "advice": found.advice}
-    done["seconds"] = round(time.perf_counter() - started, 2)
-    if output is not None or not quiet:
-        write_batches(iter([pa.Table.from_pylist(found.table)]), output, force=force)
-        done |= {} if output is None else {"output": str(output)}
-    if plot is not None:
-        _draw_scan(found, plot, force)
-        done["plot"] = str(plot)
-    return done | ({"table": found.table} if quiet else {})
 
 
 def predict(
@@ -274,26 +235,6 @@ def describe(path: Path) -> dict[str, Any]:
     }
 
 
-def _check_picture(path: Path) -> None:
-    """Raise before the work starts where a picture could not be drawn after it."""
-    if path.suffix.lower() not in PICTURES:
-        raise ValueError(f"{path} must end in one of {', '.join(PICTURES)}.")
-    if find_spec("matplotlib") is None:
-        raise ValueError("Pictures need matplotlib. Install it with: pip install 'knet[plots]'")
-
-
-def _draw_scan(found: Scan, path: Path, force: bool) -> None:
-    """Write the picture of a scan."""
-    from matplotlib.figure import Figure
-
-    from knet import plots
-
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    plots.scan(found, figure.subplots())
-    with new_file(path, force=force) as temporary:
-        figure.savefig(temporary, dpi=120, format=path.suffix[1:].lower())
-
-
 def _summary(model: KNet, *, with_sizes: bool = True) -> dict[str, Any]:
     """Return the main facts of a model."""
     sizes = np.bincount(model.labels_, minlength=model.n_clusters).tolist() if with_sizes else None
@@ -307,7 +248,7 @@ def _summary(model: KNet, *, with_sizes: bool = True) -> dict[str, Any]:
     }
 
 
-def _read_to_fit(data: str, choices: Mapping[str, Any], header: bool | None) -> tuple[pa.Table, Recipe]:
+def read_to_fit(data: str, choices: Mapping[str, Any], header: bool | None) -> tuple[pa.Table, Recipe]:
     """Read a whole table and learn how its columns become numbers."""
     with Source(data, header) as source:
         _note_renamed(source)

@@ -524,17 +524,3 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
 # Around scikit-learn's set_output, which would compute a lazy result to make a DataFrame of it.
 KNet.transform = lazy_on_collections(KNet.transform)  # type: ignore[method-assign]
-
-
-def scan(
-    X: ArrayLike,
-    clusters: Iterable[int] = range(2, 11),
-    *,
-    scale: str = "standard",
-    n_resamples: int = 5,
-    n_jobs: int | None = None,
-    random_state: Any = None,
-) -> Scan:
-    """Advise on the number of clusters of X, from 2 to 10 unless told: see `KNet.scan`."""
-    model = KNet(scale=scale, random_state=random_state)
-    return model.scan(X, clusters, n_resamples=n_resamples, n_jobs=n_jobs)
