@@ -159,6 +159,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         The last U.
     train_indices_ : ndarray of shape (n_train_,)
         Rows that were trained on, and as `n_train_` how many.
+    start_labels_ : ndarray of shape (n_train_,) or None
+        With sigma="auto": the partition of the training rows that training started from.
     rounds_ : ndarray of shape (best_round_ + 1, n_sample, n_components)
         With `keep_rounds`: a sample of training rows before the first round and after each one up to the best.
     predictor_ : knet.predictor.Predictor
@@ -283,6 +285,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self.cluster_centers_ = predictor.centers.cpu().numpy()
         self.spectral_embedding_ = kept.U.cpu().numpy()
         self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
+        self.start_labels_ = learned.start
         self.selection_ = plan.considered
         self._n_features_out = self.cluster_centers_.shape[1]
         return self
@@ -407,7 +410,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             U = indicator_embedding(torch.from_numpy(start).to(L.d.device), self.n_clusters, n_columns)
         single = self.n_clusters == 1 or check_distinct(X.cpu().numpy(), self.n_clusters) == 1
         if single or not check_kernel(L, plan.sigma):
-            return Learned(Kept(encoder.restart(0), U, 0, 0), plan.sigma, [], None)
+            return Learned(Kept(encoder.restart(0), U, 0, 0), plan.sigma, [], None, start)
         sigma = self._embedded_sigma(encoder, X, plan.sigma, rng)
         lam = self.reconstruction_weight
         rounds = alternate(
@@ -481,7 +484,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 KNetConvergenceWarning,
             )
         way = np.stack([Psi[keeper.kept.restart] for Psi in embedded[: keeper.kept.round + 1]]) if embedded else None
-        return Learned(keeper.kept, sigma, [rows[keeper.kept.restart] for rows in histories], way)
+        start = None if isinstance(keeper, LastRound) else keeper.start
+        return Learned(keeper.kept, sigma, [rows[keeper.kept.restart] for rows in histories], way, start)
 
     @contextmanager
     def _columns_restored_on_error(self) -> Iterator[None]:

@@ -134,12 +134,13 @@ class Kept:
 
 @dataclass(frozen=True)
 class Learned:
-    """What training gives: the encoder kept, the kernel's width, a row per round, and rows on their way through."""
+    """What training gives: the encoder kept, the kernel's width, a row per round, rows on their way, and the start."""
 
     kept: Kept
     sigma: float
     history: list[dict[str, float]]
     way: Floats | None
+    start: Labels | None
 
 
 class LastRound:
