@@ -530,3 +530,52 @@ def test_documented_options_exist():
 
 def help_options(command):
     return re.findall(r"--[a-z][a-z-]*", call(command, "--help").stdout)
+
+
+# knet scan
+
+
+def test_scan_writes_table_picture_and_advice(tmp_path):
+    table, names = frame(150)
+    path = write(table.assign(kind=names, id=np.arange(150)), tmp_path / "rows.csv")
+    out, picture = tmp_path / "scan.parquet", tmp_path / "scan.png"
+    done = run("scan", path, "--target", "kind", "--id-col", "id", "--to", 4, "-o", out, "--plot", picture)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b""
+    assert b"3 clusters are best supported" in done.stderr
+    found = pd.read_parquet(out)
+    assert found["n_clusters"].tolist() == [2, 3, 4]
+    assert found.loc[found["supported"], "n_clusters"].tolist() == [3]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_scan_to_standard_output_and_for_machines(tmp_path):
+    path = write(frame(120)[0], tmp_path / "rows.csv")
+    plain = call("scan", path, "--to", 3)
+    assert plain.exit_code == 0
+    assert plain.stdout.startswith("n_clusters,stability,conductance,jump")
+    assert len(plain.stdout.splitlines()) == 3
+    answer = json.loads(call("scan", path, "--to", 3, "--json").stdout)
+    assert answer["best"] == 3
+    assert [row["n_clusters"] for row in answer["table"]] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "5", "--to", "3"], "--from 5 is above --to 3"),
+        (["--from", "1"], "whole numbers from 2"),
+        (["--to", "500"], "too few to compare up to 500"),
+        (["--plot", "scan.txt"], "must end in one of .png"),
+        (["-o", "rows.csv"], "exists already"),
+        (["--impute", "mean"], "must be 'median'"),
+    ],
+)
+def test_scan_refuses_in_one_line(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    write(frame(60)[0], tmp_path / "rows.csv")
+    done = call("scan", "rows.csv", *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
