@@ -41,7 +41,9 @@ class Affinity:
         root = 1 / np.sqrt(W.sum(1))
         W *= root[:, None]
         W *= root
-        values, V = eigh(W, subset_by_index=(n - n_columns, n - 1), overwrite_a=True, check_finite=False)
+        values, V = eigh(W, subset_by_index=(n - n_columns, n - 1), check_finite=False)
+        if V.shape[1] < n_columns:  # LAPACK's fast solver can give up where very many eigenvalues are equal
+            values, V = (part[..., -n_columns:] for part in eigh(W, driver="evd", check_finite=False))
         return values[::-1], V[:, ::-1]
 
 
