@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow lint format clean
+.PHONY: help install demo test test-slow lint format bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       train on 1 % of a 30,000-row spiral, label all of it, save a model and a picture"
 	@echo "make test       the test suite, without the slow reproductions"
 	@echo "make test-slow  the reproductions of the paper"
+	@echo "make bench      speed and memory of knet and its peers; rewrites docs/performance.md"
 	@echo "make lint       format check, lint, types"
 	@echo "make format     rewrite the sources in the house format"
 	@echo "make clean      remove everything that was generated, the environment included"
@@ -32,6 +33,13 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+
+# PEERS names an interpreter that has spectralnet and clustpy; without one their cases are skipped.
+DATA ?= ../shared/datasets/paper
+PEERS ?= $(BIN)/python
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.speed $(DATA) -o build/speed.jsonl --peers-python $(PEERS)
+	$(BIN)/python -m benchmarks.speed_page build/speed.jsonl docs
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
