@@ -1,8 +1,8 @@
 """The paper's recipe, taken literally, to stand for the cost of the original: `fit_literal(X, n_clusters)`.
 
-An autoencoder is pre-trained in batches of 5 rows until the worst batch of an epoch has stopped falling over 400 epochs.
-Then theta-steps of 20 epochs in batches of 5, with the N x N weights kept, and U-steps by a dense eigensolver take turns:
-one round on [OBJ], then three on the 0/1 matrix of the k-means labels, as the published code does.
+An autoencoder is pre-trained in batches of 5 rows until the worst batch of an epoch has stopped falling over 400
+epochs. Then theta-steps of 20 epochs in batches of 5, with the N x N weights kept, and U-steps by a dense eigensolver
+take turns: one round on [OBJ], then three on the 0/1 matrix of the k-means labels, as the published code does.
 """
 
 import time
