@@ -9,7 +9,7 @@ DATA ?= $(wildcard ../shared/datasets/paper)
 PARTS ?=
 REPRODUCE = OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(PARTS) $(if $(DATA),--data $(DATA))
 
-.PHONY: help install peers demo test test-slow reproduce reproduce-full lint format clean
+.PHONY: help install peers demo test test-slow reproduce reproduce-full bench lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make reproduce  the paper's tables and figures, quick form: one seed, small data sets, a few minutes"
 	@echo "make reproduce-full [DATA=folder] [PARTS=\"full oos\"]  the long form, which writes docs/reproduction.md"
 	@echo "make peers      install the packages of the other algorithms, for the reproduction"
+	@echo "make bench      speed and memory of knet and its peers; rewrites docs/performance.md"
 	@echo "make lint       format check, lint, types"
 	@echo "make format     rewrite the sources in the house format"
 	@echo "make clean      remove everything that was generated, the environment included"
@@ -50,6 +51,12 @@ reproduce: $(STAMP)
 
 reproduce-full: $(STAMP)
 	$(REPRODUCE)
+
+# PEERS names an interpreter that has spectralnet and clustpy; without one their cases are skipped.
+PEERS ?= $(BIN)/python
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.speed $(DATA) -o build/speed.jsonl --peers-python $(PEERS)
+	$(BIN)/python -m benchmarks.speed_page build/speed.jsonl docs
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

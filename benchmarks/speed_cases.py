@@ -1,0 +1,200 @@
+"""The cases of the speed benchmark: each is a function that does the work of one child process and returns a row."""
+
+import resource
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SETS = {"moon": (2, 0.1), "spiral1": (3, 0.1), "cancer": (2, 1.0), "wine": (3, 1.0), "face": (20, 1.0)}
+SIZES = (30_000, 100_000, 300_000, 1_000_000)
+METHODS = ("knet", "kmeans", "spectral", "spectralnet", "dec", "literal")
+
+
+def case_names() -> list[str]:
+    """Return all cases, quick ones first."""
+    fits = [f"fit:{name}:{method}" for method in METHODS for name in SETS]
+    ustep = [f"ustep:{n}:{step}" for n in (3000, 10_000) for step in ("eig", "sma")]
+    predict = [f"predict:{dtype}:{kind}" for dtype in ("float32", "float64") for kind in ("knet", "products")]
+    scale = [f"scale:{n}:knet" for n in SIZES]
+    return [*predict, *ustep, *scale, "full:rcv:knet", "full:rcv:spectral", *fits]
+
+
+def run_case(name: str, folder: Path, limit: float) -> dict[str, Any]:
+    """Do the work of a case and return its row."""
+    warnings.simplefilter("ignore")
+    kind, what, method = name.split(":")
+    row = {"fit": fit_row, "full": full_row, "scale": scale_row, "predict": predict_row, "ustep": ustep_row}[kind]
+    return {"case": kind, "on": what, "method": method} | row(what, method, folder, limit)
+
+
+def measured(work: Callable[[], Any], limit: float) -> tuple[Any, dict[str, Any]]:
+    """Return what `work` gives, and its seconds and the peak memory beyond what was there before, in MB."""
+    from benchmarks.literal import OutOfTimeError
+
+    before, wall, cpu = peak(), time.perf_counter(), time.process_time()
+    try:
+        result, finished = work(), True
+    except OutOfTimeError:
+        result, finished = None, False
+    row = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+    return result, row | {"peak_mb": peak() - before, "finished": finished}
+
+
+def peak() -> float:
+    """Return the most memory that this process has held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def read(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows, standardised, and labels of one of the paper's files."""
+    X = np.loadtxt(folder / f"{name}.csv", delimiter=",")
+    return (X - X.mean(0)) / X.std(0), np.loadtxt(folder / f"{name}_label.csv").astype(int)
+
+
+def fit_row(name: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
+    """Fit one data set with one method at its defaults."""
+    from knet.metrics import nmi
+
+    X, y = read(folder, name)
+    n_clusters, sigma_scale = SETS[name]
+    labels, row = measured(fitter(method, X, n_clusters, sigma_scale, limit), limit)
+    return row | {"rows": len(X), "nmi": None if labels is None else nmi(y, labels)}
+
+
+def fitter(method: str, X: np.ndarray, n_clusters: int, sigma_scale: float, limit: float) -> Callable[[], np.ndarray]:
+    """Return the fit as a function without arguments; imports are done, and not timed."""
+    if method == "knet":
+        from knet import KNet
+
+        return lambda: KNet(n_clusters, random_state=0).fit(X).labels_
+    if method == "literal":
+        from benchmarks.literal import fit_literal
+
+        return lambda: fit_literal(X, n_clusters, sigma_scale=sigma_scale, limit=limit)
+    if method == "spectralnet":
+        return spectralnet_fitter(X, n_clusters)
+    if method == "dec":
+        return dec_fitter(X, n_clusters)
+    from sklearn.cluster import KMeans, SpectralClustering
+
+    model = KMeans(n_clusters, random_state=0) if method == "kmeans" else SpectralClustering(n_clusters, random_state=0)
+    return lambda: model.fit(X).labels_
+
+
+def spectralnet_fitter(X: np.ndarray, n_clusters: int) -> Callable[[], np.ndarray]:
+    """SpectralNet at its defaults."""
+    import torch
+    from spectralnet import SpectralNet
+
+    rows = torch.from_numpy(X).float()
+
+    def fit() -> np.ndarray:
+        model = SpectralNet(n_clusters=n_clusters)
+        model.fit(rows)
+        return np.asarray(model.predict(rows))
+
+    return fit
+
+
+def dec_fitter(X: np.ndarray, n_clusters: int) -> Callable[[], np.ndarray]:
+    """ClustPy's DEC at its defaults; torchvision's operators are declared first, which a CPU build lacks."""
+    import torch
+
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    from clustpy.deep import DEC
+
+    return lambda: DEC(n_clusters, random_state=0).fit(X.astype(np.float32)).labels_
+
+
+def full_row(name: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
+    """Fit on all rows of RCV: knet with train_size=1.0, and dense spectral clustering."""
+    from knet import KNet
+    from knet.metrics import nmi
+
+    X, y = read(folder, name)
+    if method == "knet":
+        model = KNet(4, train_size=1.0, random_state=0)
+        _, row = measured(lambda: model.fit(X), limit)
+        return row | {"rows": len(X), "nmi": nmi(y, model.labels_), "u_error": model.history_[-1]["u_error"]}
+    labels, row = measured(fitter("spectral", X, 4, 1.0, limit), limit)
+    return row | {"rows": len(X), "nmi": nmi(y, labels)}
+
+
+def lifted_spirals(n_rows: int, n_features: int = 10, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return five spiral arms in a random plane of `n_features` dimensions, with noise in all of them, in float32."""
+    from knet.datasets import make_spirals
+
+    rng = np.random.default_rng(seed)
+    flat, y = make_spirals(n_rows, 5, noise=0.08, random_state=rng)
+    plane = np.linalg.qr(rng.normal(size=(n_features, 2)))[0].astype(np.float32)
+    X = flat.astype(np.float32) @ plane.T
+    X += np.float32(0.03) * rng.standard_normal(X.shape, dtype=np.float32)
+    return X, y
+
+
+def scale_row(n_rows: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
+    """Fit, and label all rows of, up to a million rows in ten columns."""
+    from knet import KNet
+    from knet.metrics import nmi
+
+    X, y = lifted_spirals(int(n_rows))
+    model = KNet(5, random_state=0)
+    _, row = measured(lambda: model.fit(X), limit)
+    return row | {"rows": len(X), "nmi": nmi(y, model.labels_), "train_rows": model.n_train_}
+
+
+def predict_row(dtype: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
+    """Label a million rows, or do only the matrix products of it on the same blocks and threads."""
+    import torch
+
+    from knet import KNet
+    from knet.predictor import BLOCK_ROWS
+    from knet.threads import in_threads
+
+    X = lifted_spirals(1_000_000)[0].astype(dtype)
+    model = KNet(5, max_rounds=1, random_state=0).fit(X[:2000])
+    if method == "knet":
+        work = lambda: model.predict(X)  # noqa: E731
+    else:
+        encoder, rows = model.predictor_.encoder, torch.from_numpy(X)
+        first, second, last = (W.detach()[0] for W in encoder.weights)
+        centers, skip = model.predictor_.centers.mT, encoder.skip
+
+        def products(start: int) -> None:
+            block = rows[start : start + BLOCK_ROWS]
+            (((block @ first) @ second) @ last + block @ skip) @ centers
+
+        work = lambda: in_threads(products, range(0, len(X), BLOCK_ROWS))  # noqa: E731
+    work()
+    _, row = measured(work, limit)
+    return row | {"rows": len(X), "rows_per_second": len(X) / row["seconds"]}
+
+
+def ustep_row(n_rows: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
+    """Take the U-step of the second round of a fit, on the same operator from the same U, by eigenvectors or ascent."""
+    from knet import KNet
+    from knet.datasets import make_spirals
+    from knet.spectral import U_STEPS, BlockedLaplacian, DenseLaplacian, eig_step
+
+    seen = []
+
+    def spy(L, U):
+        seen.append((L, U))
+        return eig_step(L, U)
+
+    X = make_spirals(int(n_rows), random_state=0)[0]
+    form = "dense" if len(X) <= 4000 else "nystroem"
+    paper = {"sigma": "median", "sigma_scale": 0.1, "u_columns": "c", "n_init": 1, "max_rounds": 2}
+    KNet(3, **paper, train_size=1.0, laplacian=form, u_update=spy, random_state=0).fit(X)
+    L, U = seen[1]
+    L = L if isinstance(L, DenseLaplacian) else BlockedLaplacian(L.Psi, L.sigma)
+    U_STEPS[method](L, U)
+    new, row = measured(lambda: [U_STEPS[method](L, U) for _ in range(5)][-1], limit)
+    row |= {key: row[key] / 5 for key in ("seconds", "cpu_seconds")}
+    return row | {"rows": len(X), "operator": type(L).__name__, "value": L.trace_form(new), "before": L.trace_form(U)}
