@@ -26,6 +26,7 @@ from knet import KNet, load
 
 N_COLUMNS, N_CLUSTERS = 10, 5
 FILE_ROWS = 1_000_000
+BLOCK_ROWS = 5_000  # of a partition where memory is measured
 
 
 def make_rows(number: int, n_rows: int) -> pd.DataFrame:
@@ -130,8 +131,10 @@ def memory(options: argparse.Namespace) -> None:
             ) as cluster,
             Client(cluster) as client,
         ):
-            X = da.random.default_rng(0).normal(size=(n_partitions * 20_000, N_COLUMNS), chunks=(20_000, N_COLUMNS))
-            knet.dask.summarize(model, X[:20_000])
+            X = da.random.default_rng(0).normal(
+                size=(n_partitions * BLOCK_ROWS, N_COLUMNS), chunks=(BLOCK_ROWS, N_COLUMNS)
+            )
+            knet.dask.summarize(model, X[:BLOCK_ROWS])
             before = client.run_on_scheduler(rss_mb)
             started = time.perf_counter()
             sizes = knet.dask.summarize(model, X).sizes
@@ -160,7 +163,7 @@ def plan(options: argparse.Namespace) -> None:
 
 
 def _duration(hours: float) -> str:
-    return f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.1f} h"
+    return f"{hours * 3600:.0f} s" if hours < 1 / 30 else f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.1f} h"
 
 
 def main() -> None:
@@ -182,8 +185,8 @@ def main() -> None:
     one.add_argument("--scheduler-mb", type=float, required=True, help="memory of an idle scheduler")
     one.add_argument("--scheduler-kb", type=float, required=True, help="memory of a scheduler per partition")
     one.add_argument("--partition-rows", type=int, default=1_000_000)
-    one.add_argument("--bytes-in", type=float, default=80, help="per row, as stored")
-    one.add_argument("--bytes-out", type=float, default=0.4, help="per row, as stored")
+    one.add_argument("--bytes-in", type=float, default=82.8, help="per row, as stored")
+    one.add_argument("--bytes-out", type=float, default=0.38, help="per row, as stored")
     one.add_argument("--workers", type=int, nargs="+", default=[2, 16, 100])
     one.set_defaults(run=plan)
     options = parser.parse_args()
