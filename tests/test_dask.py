@@ -318,7 +318,11 @@ def test_wrong_shapes_and_kinds_are_refused_at_once(on_array, X):
 def test_label_refuses_what_is_not_there(on_frame, frame):
     ddf = dd.from_pandas(frame, npartitions=2)
     with pytest.raises(ValueError, match="no column 'own' to keep"):
-        knet.dask.label(on_frame, ddf, keep=["own"])
+        knet.dask.label(on_frame, ddf, keep="own")
+    with pytest.raises(ValueError, match="'label' to keep has the name of a result"):
+        knet.dask.label(on_frame, ddf.assign(label="x"), keep=["label"])
+    with pytest.raises(ValueError, match="'label' to keep has the name of a result"):
+        blocks.Labeler(on_frame, keep=["label"])(frame.assign(label="x"))
     with pytest.raises(ValueError, match=r"'outputs' parameter .* Got 'labels' instead; did you mean 'label'"):
         knet.dask.label(on_frame, ddf, outputs=["labels"])
     with pytest.raises(ValueError, match="at least one"):

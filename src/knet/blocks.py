@@ -242,6 +242,17 @@ def check_outputs(outputs: Sequence[str]) -> tuple[str, ...]:
     return tuple(outputs)
 
 
+def check_kept(keep: Sequence[str], present: Sequence[str], made: Collection[str]) -> list[str]:
+    """Return the columns to carry along, or say which is missing or would be overwritten by a result."""
+    kept = [keep] if isinstance(keep, str) else list(keep)
+    for name in kept:
+        if name not in present:
+            raise ValueError(f"There is no column {name!r} to keep. There are {list(present)}.")
+        if name in made:
+            raise ValueError(f"The column {name!r} to keep has the name of a result. Rename it first.")
+    return kept
+
+
 class Labeler:
     """The block function as an object, for engines that map a function over batches of a table.
 
@@ -281,7 +292,7 @@ class Labeler:
         device: str = "cpu",
     ) -> None:
         self.ref = ModelRef.of(model, device)
-        self.outputs, self.keep, self.threads = check_outputs(outputs), list(keep), threads
+        self.outputs, self.keep, self.threads = check_outputs(outputs), keep, threads
 
     def __call__(self, batch: Any) -> Any:
         """Return the columns wanted of a batch, as the kind it came in: pandas, Arrow table or Arrow record batch."""
@@ -293,6 +304,7 @@ class Labeler:
         made: Mapping[str, Any] = label_block(
             rows, self.ref, self.outputs, np.float32 if single else np.float64, self.threads
         )
+        kept = check_kept(self.keep, present, made)
         if not is_arrow:
-            return batch[self.keep].assign(**made)
-        return type(batch).from_pydict({**{name: batch.column(name) for name in self.keep}, **made})
+            return batch[kept].assign(**made)
+        return type(batch).from_pydict({**{name: batch.column(name) for name in kept}, **made})

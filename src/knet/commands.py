@@ -91,8 +91,8 @@ def fit(
         done["model"] = str(targets.model)
     if targets.labels is not None or (targets.model is None and not quiet):
         ids = [] if recipe.id_col is None else [(recipe.id_col, table[recipe.id_col])]
-        columns = dict([*ids, ("label", pa.array(model.labels_))])
-        write_batches(iter([pa.table(columns)]), targets.labels, force=targets.force)
+        labelled = dict([*ids, ("label", pa.array(model.labels_))])
+        write_batches(iter([pa.table(labelled)]), targets.labels, force=targets.force)
         done |= {} if targets.labels is None else {"labels": str(targets.labels)}
     if targets.report is not None:
         _report(model, X, targets.report, table, recipe, refits, targets.force, data)

@@ -41,7 +41,7 @@ except ImportError as error:
     raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet[dask]'") from error
 
 from knet import _validation as rules
-from knet.blocks import ModelOrPath, ModelRef, check_outputs, columns, fingerprint, label_block
+from knet.blocks import ModelOrPath, ModelRef, check_kept, check_outputs, columns, fingerprint, label_block
 from knet.estimator import RULES, KNet
 from knet.persistence import load
 from knet.predictor import Floats
@@ -130,16 +130,13 @@ def label(
     """
     if not isinstance(X, dd.DataFrame):
         raise TypeError(f"knet.dask.label needs a Dask DataFrame. Got {type(X).__name__}; use predict for arrays.")
-    missing = [repr(name) for name in keep if name not in X.columns]
-    if missing:
-        raise ValueError(f"X has no column {', '.join(missing)} to keep. It has {list(X.columns)}.")
-    names = [name for name in X.columns if name not in set(keep)]
+    keep = check_kept(keep, list(X.columns), ())
+    names = [name for name in X.columns if name not in keep]
     call = _Call(model, X[names], threads, device)
     nothing = np.empty((0, call.model.n_features_in_), call.dtype)
-    meta = X._meta[list(keep)].assign(**columns(call.model.predictor_, nothing, check_outputs(outputs)))
-    return X.map_partitions(
-        _kept_columns, call.node, names, list(keep), list(outputs), call.dtype.name, threads, meta=meta
-    )
+    made = columns(call.model.predictor_, nothing, check_outputs(outputs))
+    meta = X._meta[check_kept(keep, list(X.columns), made)].assign(**made)
+    return X.map_partitions(_kept_columns, call.node, names, keep, list(outputs), call.dtype.name, threads, meta=meta)
 
 
 class _Call:
@@ -311,7 +308,7 @@ def fit(
     for name, value, least in (("sample_size", sample_size, 2), ("refine", refine, 0), ("threads", threads, 1)):
         rules.check_parameter("knet.dask.fit", name, value, [], [rules.integer(least)])
     X = _collection(X)
-    _one_row(X)
+    rules.check_columns(_one_row(X))
     drawn = _draw(X, sample_size, check_random_state(model.random_state))
     model.fit(drawn.rows)
     if refine:
