@@ -159,6 +159,14 @@ def test_fits_run_on_the_workers_through_joblib(client, frame):
         assert np.array_equal(labels, fitted(frame[:300], seed).labels_)
 
 
+def test_a_scan_runs_on_the_workers_through_joblib(client):
+    X = make_blobs(120, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)[0]
+    here = knet.scan(X, [2, 3], n_resamples=2, random_state=0)
+    with joblib.parallel_config(backend="dask"):
+        assert knet.scan(X, [2, 3], n_resamples=2, random_state=0, n_jobs=-1) == here
+    assert here.best == 3
+
+
 def test_a_model_file_that_a_worker_lacks_is_named(client, frame, tmp_path):
     fitted(frame, seed=9).save(tmp_path / "gone.safetensors")
     lazy = knet.dask.predict(tmp_path / "gone.safetensors", dd.from_pandas(frame, npartitions=3))
