@@ -153,8 +153,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     n_iter_, best_round_ : int
         Number of rounds, and the one whose encoder was kept.
     selection_ : list of dict
-        What sigma="auto" considered: affinity, ratio to the median distance, conductance, reproducibility, score, and
-        which was chosen.
+        What sigma="auto" considered, the best first: affinity, ratio to the median distance or neighbors, conductance,
+        reproducibility and score on halves of a sample, final_score on all of it for the best few, and chosen.
     spectral_embedding_ : ndarray of shape (n_train, columns of U)
         The last U.
     train_indices_ : ndarray of shape (n_train_,)
