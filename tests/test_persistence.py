@@ -192,7 +192,7 @@ def test_the_file_does_not_grow_with_the_rows(tmp_path):
     for n in (1100, 1900):
         KNet(2, **QUICK | {"max_rounds": 1}).fit(rows(n)).save(tmp_path / str(n))
     small, large = ((tmp_path / str(n)).stat().st_size for n in (1100, 1900))
-    assert abs(large - small) < 500
+    assert abs(large - small) < rows(800).nbytes / 10  # a few landmarks more or less, of at most 256
     assert all(value.shape[0] <= 256 for value in load_file(tmp_path / "1900").values() if value.ndim)
 
 

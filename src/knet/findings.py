@@ -17,8 +17,7 @@ from knet.estimator import KNet
 from knet.metrics import accuracy, ari, nmi
 from knet.networks import ResidualMLP
 from knet.persistence import versions
-from knet.stability import Stability
-from knet.stability import stability as stability_of
+from knet.stability import Stability, agreement
 from knet.views import COLORS, Sample
 
 SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, REFIT_ROWS = 3000, 220, 1500, 1000
@@ -172,7 +171,8 @@ def _stability(model: KNet, rows: Sample, refits: int, seed: int) -> Stability |
     own_network = isinstance(model.predictor_.encoder, ResidualMLP)
     if refits == 0 or model.n_clusters == 1 or not own_network:
         return None
-    return stability_of(model, rows.thin(REFIT_ROWS, seed).X, n_refits=refits, seed=seed)
+    few = rows.thin(REFIT_ROWS, seed)
+    return agreement(model, few.X, few.labels, n_refits=refits, seed=seed)
 
 
 def _verdict(rows: Sample, stability: Stability | None, refits: int, silhouettes: list[float]) -> str:

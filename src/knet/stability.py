@@ -46,8 +46,14 @@ def stability(model: KNet, X: Any, *, n_refits: int = 5, seed: int = 0, n_jobs: 
     """
     if n_refits < 1:
         raise ValueError(f"n_refits must be at least 1. Got {n_refits} instead.")
-    labels, n_rows = model.predict(X), count_rows(X)
-    parts = []
+    return agreement(model, X, model.predict(X), n_refits=n_refits, seed=seed, n_jobs=n_jobs)
+
+
+def agreement(
+    model: KNet, X: Any, labels: NDArray[np.int64], *, n_refits: int, seed: int, n_jobs: int | None = None
+) -> Stability:
+    """Compare refits with the labels that the model gives to X."""
+    n_rows, parts = count_rows(X), []
     for number in range(n_refits):
         rng = np.random.default_rng([seed, number])
         pool = np.arange(n_rows) if n_rows <= REFIT_ROWS else rng.choice(n_rows, REFIT_ROWS, replace=False)
