@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from fits with the paper's settings.
+"""The paper's figures, from fits with the paper's settings; on Spiral2 with the width of the caption and c-1 columns.
 
 Kernel matrices go from white (0) to dark blue (1), with rows ordered by cluster. Rows carry the colour of the cluster
 that was found, except in the picture of the data sets, where it is the class.

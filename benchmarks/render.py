@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks import paper_numbers as printed
 from benchmarks.algorithms import ALGORITHMS
 from benchmarks.causes import CAUSES, NMI_AGREES, NmiCell, lambda_cause, nmi_cause, sigma_cause, time_cause
-from benchmarks.plan import LARGE, ROWS_PERCENT
+from benchmarks.plan import LARGE, ROWS_PERCENT, Plan
 from benchmarks.prose import FIGURES, FOOTER, HEADER, SETTINGS
-from benchmarks.results import read_rows, succeeded
+from benchmarks.results import job_of, read_rows, succeeded
 
 NAMES = {
     "moon": "Moon",
@@ -43,6 +43,7 @@ class Measured:
         self.versions: dict[str, str] = {}
         for row in rows:
             self.versions |= row.get("versions", {})
+        self.jobs = {job_of(row) for row in succeeded(rows)}
         self.runs = sum(map(len, self._runs.values()))
         self.seconds = {
             key: sum(row["seconds"].get(key, 0.0) for row in succeeded(rows)) for key in ("prep", "run", "wall")
@@ -96,9 +97,18 @@ def write_report(results: Path, folder: Path) -> Path:
 
 def header(measured: Measured) -> str:
     """Return what the page is, and what it came from."""
-    cpu = (measured.seconds["prep"] + measured.seconds["run"]) / 60
-    versions = ", ".join(f"{name} {version}" for name, version in measured.versions.items())
-    return HEADER.format(runs=measured.runs, cpu=cpu, wall=measured.seconds["wall"] / 60, versions=versions)
+    minutes = {key: seconds / 60 for key, seconds in measured.seconds.items()}
+    planned = set(Plan().jobs())
+    done = len(planned & measured.jobs)
+    return HEADER.format(
+        runs=measured.runs,
+        cpu=minutes["prep"] + minutes["run"],
+        wall=minutes["wall"],
+        planned=len(planned),
+        done=done,
+        rest="" if done == len(planned) else "; the number of seeds behind a figure is in brackets",
+        versions=", ".join(f"{name} {version}" for name, version in measured.versions.items()),
+    )
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
@@ -264,10 +274,11 @@ def summary(measured: Measured) -> str:
     lines = []
     for algorithm in ("knet-eig", "knet-sma"):
         for part, names in (("full", printed.FULL_ALGORITHMS), ("oos", printed.OOS_ALGORITHMS)):
-            column, differences = names.index(algorithm), []
+            column, differences, seeds = names.index(algorithm), [], 0
             for dataset in printed.DATASETS:
                 ours = measured.values(part, algorithm, dataset, "nmi")
                 paper = printed.FULL_NMI[dataset][column][0] if part == "full" else printed.OOS_NMI[dataset][column]
+                seeds = max(seeds, len(ours))
                 if ours and paper is not None:
                     differences.append((NAMES[dataset], 100 * float(np.mean(ours)) - paper))
             below = [f"{name} {d:+.1f}" for name, d in differences if d < -NMI_AGREES]
@@ -276,7 +287,7 @@ def summary(measured: Measured) -> str:
             short = f"; below on {', '.join(below)}" if below else ""
             lines.append(
                 f"- {ALGORITHMS[algorithm].title}, {where}: within {NMI_AGREES:g} points of the paper or above on "
-                f"{reached} of {len(differences)} data sets{short}."
+                f"{reached} of {len(differences)} data sets{short} (seeds: {seeds})."
             )
     return "## What holds\n\nWith the paper's settings (`knet.presets.paper`):\n\n" + "\n".join(lines)
 
