@@ -532,6 +532,15 @@ def help_options(command):
     return re.findall(r"--[a-z][a-z-]*", call(command, "--help").stdout)
 
 
+def test_an_id_column_never_hides_behind_a_result(tmp_path):
+    path = write(frame(60)[0].assign(label=np.arange(60)), tmp_path / "rows.csv")
+    refused = call("fit", path, "-c", 3, "--id-col", "label", "-o", tmp_path / "m.safetensors")
+    assert (refused.exit_code, "has the name of a result" in refused.stderr) == (2, True)
+    call("fit", path, "-c", 3, "--drop", "label", "-o", tmp_path / "m.safetensors", *QUICK)
+    refused = call("predict", tmp_path / "m.safetensors", path, "--id-col", "label")
+    assert (refused.exit_code, "has the name of a result" in refused.stderr) == (2, True)
+
+
 # knet scan
 
 

@@ -1,6 +1,7 @@
 """What the commands do, with the library imported: each function returns a summary as plain data."""
 
 import logging
+import re
 import shlex
 import sys
 import time
@@ -32,6 +33,7 @@ try:
 except ImportError as error:
     raise ImportError(f"Reading tables needs {error.name}. Install it with: pip install 'knet[tables]'") from error
 
+RESULTS = re.compile(r"label|score|(proba|psi)_\d+")  # names of columns in the output
 LINE_EVERY = 10.0  # seconds between lines of progress in a pipe
 
 
@@ -79,6 +81,7 @@ def fit(
 ) -> dict[str, Any]:
     """Fit a model to a table and write what was asked for; labels go to standard output where nothing was."""
     targets.check()
+    _check_id_name(choices["id_col"])
     table, recipe = read_to_fit(data, choices, header)
     X = recipe.apply(table)
     started = time.perf_counter()
@@ -312,7 +315,15 @@ def _agreement(table: pa.Table, target: str | None, labels: NDArray[np.int64]) -
 def _id_column(source: Source, recipe: Recipe, id_col: str | None) -> str | None:
     """Return the column that identifies rows: the one asked for, or the fit's where the file has it."""
     _check_present(source, id_col)
-    return id_col or (recipe.id_col if recipe.id_col in source.names else None)
+    name = id_col or (recipe.id_col if recipe.id_col in source.names else None)
+    _check_id_name(name)
+    return name
+
+
+def _check_id_name(name: str | None) -> None:
+    """Refuse identifiers that a column of results would replace in the output."""
+    if name is not None and RESULTS.fullmatch(name):
+        raise ValueError(f"The id column {name!r} has the name of a result. Rename it first.")
 
 
 def _check_present(source: Source, name: str | None) -> None:
