@@ -21,6 +21,9 @@ NAMES = {
 }
 
 
+NOTED = ("nmi", "value", "before", "u_error", "share_of_products", "share_of_products_cpu")
+
+
 def main() -> None:
     """Write the page's tables and its plot."""
     parser = argparse.ArgumentParser(description="Make the page on speed from benchmark rows.")
@@ -67,7 +70,7 @@ def others(rows: list[dict]) -> str:
         if row["case"] in ("fit", "scale"):
             continue
         notes = [f"{row['rows_per_second']:,.0f} rows/s"] if "rows_per_second" in row else []
-        notes += [f"{key} {row[key]:.4f}" for key in ("nmi", "value", "before", "u_error") if row.get(key) is not None]
+        notes += [f"{key} {row[key]:.4f}" for key in NOTED if row.get(key) is not None]
         lines.append(
             f"| {row['case']} {row['on']} | {row['method']} | {row['seconds']:.2f} | {row['cpu_seconds']:.2f} | "
             f"{row['peak_mb']:.0f} | {', '.join(notes)} |"
@@ -107,6 +110,8 @@ def plot(rows: list[dict], path: Path) -> None:
     sets = list(dict.fromkeys(row["on"] for row in found))
     for method, label in NAMES.items():
         own = [row for row in found if row["method"] == method]
+        if not own:
+            continue
         places = [sets.index(row["on"]) for row in own]
         left.plot(places, [row["cpu_seconds"] for row in own], "o", label=label, markersize=6)
     left.set(yscale="log", xticks=range(len(sets)), xticklabels=sets, ylabel="processor seconds of one fit")

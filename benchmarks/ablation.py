@@ -1,0 +1,95 @@
+"""What each default is worth: the default and its neighbours, one parameter at a time: `python -m benchmarks.ablation`.
+
+Data that need no files: generated shapes, and tables that scikit-learn ships. Printed: the mean ARI over data sets and
+seeds of each variant, on the shapes and on the tables, and its fitting time relative to the default's.
+"""
+
+import argparse
+import time
+import warnings
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs, make_circles, make_moons
+from threadpoolctl import threadpool_limits
+
+from knet import KNet
+from knet.datasets import make_spirals
+from knet.metrics import ari
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "n_init=1": {"n_init": 1},
+    "n_init=8": {"n_init": 8},
+    "hidden_width=32": {"hidden_width": 32},
+    "hidden_width=256": {"hidden_width": 256},
+    "n_hidden_layers=1": {"n_hidden_layers": 1},
+    "u_columns=c": {"u_columns": "c"},
+    "u_update=sma": {"u_update": "sma"},
+    "steps_per_round=50": {"steps_per_round": 50},
+    "max_rounds=1": {"max_rounds": 1},
+    "lambda balanced": {"reconstruction_weight": "balanced"},
+    "sigma=median": {"sigma": "median"},
+}
+SHAPES = ("moons", "rings", "spirals", "blobs", "unequal blobs")
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and classes of a data set."""
+    tables = {"wine": load_wine, "iris": load_iris, "breast cancer": load_breast_cancer}
+    if name in tables:
+        return tables[name](return_X_y=True)
+    if name == "digits":
+        X, y = load_digits(return_X_y=True)
+        return X[:600], y[:600]
+    shapes = {
+        "moons": lambda: make_moons(500, noise=0.08, random_state=0),
+        "rings": lambda: make_circles(500, noise=0.05, factor=0.4, random_state=0),
+        "spirals": lambda: make_spirals(600, random_state=0),
+        "blobs": lambda: make_blobs(500, centers=6, cluster_std=0.8, random_state=3),
+        "unequal blobs": lambda: make_blobs([300, 150, 50], cluster_std=[1.5, 0.7, 0.4], random_state=8),
+    }
+    return shapes[name]()
+
+
+DATA = (*SHAPES, "wine", "iris", "breast cancer", "digits")
+
+
+def run(job: tuple[str, str, int]) -> tuple[str, str, float, float]:
+    """Return variant, data set, ARI and CPU seconds of one fit."""
+    variant, name, seed = job
+    X, y = load(name)
+    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
+        started = time.process_time()
+        model = KNet(len(set(y)), random_state=seed, **VARIANTS[variant]).fit(X)
+        return variant, name, ari(y, model.labels_), time.process_time() - started
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="What each default is worth.")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    jobs = [(variant, name, seed) for seed in range(options.seeds) for name in DATA for variant in VARIANTS]
+    with get_context("spawn").Pool(options.jobs) as pool:
+        runs = pool.map(run, jobs, chunksize=1)
+    usual = sum(seconds for variant, *_, seconds in runs if variant == "default")
+    print(f"{'variant':20} {'shapes':>7} {'tables':>7} {'time':>6}   worst data set")
+    for variant in VARIANTS:
+        own = [one for one in runs if one[0] == variant]
+        shapes, tables = ([score for _, name, score, _ in own if (name in SHAPES) == kind] for kind in (True, False))
+        change = {
+            name: np.mean([score for v, n, score, _ in runs if (v, n) == (variant, name)])
+            - np.mean([score for v, n, score, _ in runs if (v, n) == ("default", name)])
+            for name in DATA
+        }
+        worst = min(change, key=change.__getitem__)
+        note = "" if variant == "default" else f"{worst} {change[worst]:+.3f}"
+        cost = sum(seconds for *_, seconds in own) / usual
+        print(f"{variant:20} {np.mean(shapes):7.3f} {np.mean(tables):7.3f} {cost:5.1f}x   {note}")
+
+
+if __name__ == "__main__":
+    main()
