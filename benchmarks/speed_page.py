@@ -19,9 +19,7 @@ NAMES = {
     "dec": "DEC (ClustPy)",
     "literal": "the paper's recipe",
 }
-
-
-NOTED = ("nmi", "value", "before", "u_error", "share_of_products", "share_of_products_cpu")
+NOTED = ("nmi", "lowest_nmi", "value", "before", "u_error", "share_of_products", "share_of_products_cpu")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from torch import nn
 
 from knet.fitting import build_networks
-from knet.networks import Copies, ResidualMLP, Taped, Written, batches, linear_start, pretrain
+from knet.networks import Copies, ResidualMLP, RowEncoder, Taped, Written, batches, linear_start, pretrain
 
 DTYPES = [torch.float32, torch.float64]
 
@@ -26,6 +26,16 @@ def mlp(P, generator, n_restarts=1, **options):
 
 def copy_of_weights(module):
     return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+def test_a_row_encoder_is_the_restart_it_was_made_from(seed, generator):
+    X = data(seed)
+    net = mlp(linear_start(X, 3), generator, n_restarts=3, zero_last=False)
+    expected = net(X).detach()
+    for i in range(3):
+        Psi = RowEncoder(net.restart(i))(X)
+        assert Psi.shape == (1, 60, 3)
+        torch.testing.assert_close(Psi[0], expected[i], rtol=1e-12, atol=1e-12)
 
 
 # The start

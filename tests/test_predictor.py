@@ -11,6 +11,7 @@ from torch import nn
 
 from knet import KNet
 from knet.datasets import make_moon
+from knet.networks import RowEncoder
 
 QUICK = {"sigma": "median", "n_init": 1, "max_rounds": 2, "steps_per_round": 20, "tol": 0.0, "random_state": 0}
 
@@ -40,10 +41,8 @@ def test_threads_do_not_change_the_answer(model, rows, method):
 
 def test_single_rows_pass_in_single_precision(model, rows, monkeypatch):
     seen = []
-    forward = type(model.predictor_.encoder).forward
-    monkeypatch.setattr(
-        type(model.predictor_.encoder), "forward", lambda self, X: (seen.append(X.dtype), forward(self, X))[1]
-    )
+    forward = RowEncoder.forward
+    monkeypatch.setattr(RowEncoder, "forward", lambda self, X: (seen.append(X.dtype), forward(self, X))[1])
     psi = model.transform(rows.astype(np.float32))
     assert set(seen) == {torch.float32}
     np.testing.assert_allclose(psi, model.transform(rows), atol=1e-3)

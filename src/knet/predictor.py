@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from knet.kernels import gaussian_kernel, kernel_matmul, row_blocks, squared_distances
-from knet.networks import ResidualMLP
+from knet.networks import ResidualMLP, RowEncoder
 from knet.threads import in_threads
 
 Floats = NDArray[np.floating]
@@ -108,7 +109,8 @@ class Predictor:
     def _in_blocks(self, fill: Callable[["Predictor", slice], None], X: Floats, out: Filled) -> Filled:
         """Fill `out` block by block, in single precision where X is; blocks of the own encoder go to all cores."""
         model = self._single() if X.dtype == np.float32 and self.centers.dtype == torch.float64 else self
-        if isinstance(self.encoder, ResidualMLP) and self.centers.device.type == "cpu":
+        if isinstance(model.encoder, ResidualMLP) and self.centers.device.type == "cpu":
+            model = replace(model, encoder=RowEncoder(model.encoder))
             in_threads(lambda rows: fill(model, rows), _blocks(len(X), BLOCK_ROWS))
         else:
             for rows in _blocks(len(X), 16 * BLOCK_ROWS):
@@ -128,10 +130,15 @@ class Predictor:
 
     def _nearest(self, Psi: Tensor) -> Tensor:
         """Return the nearest centre of embedded rows: that with the largest psi c' - ||c||^2 / 2, from their middle."""
+        middle, centers, heights = self._frame
+        return torch.addmm(heights, (Psi - middle).to(centers.dtype), centers.mT).argmax(1)
+
+    @cached_property
+    def _frame(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The middle of the centres, the centres from there, and minus half their squared norms."""
         middle = self.centers.mean(0)
         centers = (self.centers - middle).to(self.weights.dtype)  # double where there is one: near ties are told apart
-        points = (Psi - middle).to(self.weights.dtype)
-        return torch.addmm(centers.square().sum(1).mul_(-0.5), points, centers.mT).argmax(1)
+        return middle, centers, centers.square().sum(1).mul_(-0.5)
 
     def _log_degrees(self, Psi: Tensor) -> Tensor:
         """Return log sum_m w_m k(psi, z_m) for every embedded row [DEGREE]."""
