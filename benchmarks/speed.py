@@ -17,6 +17,7 @@ from benchmarks.speed_cases import case_names, run_case
 
 PEERS = ("spectralnet", "dec")
 ONCE = ("literal", *PEERS)  # too slow to repeat
+SEEDED = ("form", "shape")  # repeated inside, with other seeds
 
 
 def main() -> None:
@@ -48,9 +49,9 @@ def main() -> None:
 
 def repeated(name: str, options: argparse.Namespace) -> dict | None:
     """Return the row of a case with the median of its repeats; None where it could not run."""
-    method = name.split(":")[-1]
+    kind, _, method = name.split(":")
     rows = []
-    for _ in range(1 if method in ONCE else options.repeats):
+    for _ in range(1 if method in ONCE or kind in SEEDED else options.repeats):
         python = options.peers_python if method in PEERS else sys.executable
         command = [python, "-m", "benchmarks.speed", str(options.folder), "--case", name, "--limit", str(options.limit)]
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)

@@ -19,7 +19,6 @@ NAMES = {
     "dec": "DEC (ClustPy)",
     "literal": "the paper's recipe",
 }
-NOTED = ("nmi", "lowest_nmi", "value", "before", "u_error", "share_of_products", "share_of_products_cpu")
 
 
 def main() -> None:
@@ -31,24 +30,45 @@ def main() -> None:
     rows = [json.loads(line) for line in options.rows.read_text(encoding="utf-8").splitlines()]
     page = options.docs / "performance.md"
     head, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    tables = [fits(rows), others(rows), scale(rows)]
-    text = "\n\n".join(table for table in tables if table)
+    parts = {
+        "Fits": fits,
+        "A million rows": scale,
+        "Other shapes": shapes,
+        "All rows in training": full,
+        "Labels": labels,
+        "U-steps": u_steps,
+        "Exact and approximate forms": forms,
+    }
+    written = {title: part(rows) for title, part in parts.items()}
+    text = "\n\n".join(f"## {title}\n\n{part}" for title, part in written.items() if part)
     page.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
     plot(rows, options.docs / "images" / "performance.png")
 
 
+def table(header: list[str], lines: list[list[str]]) -> str:
+    """Return a table in Markdown, or nothing where it has no lines."""
+    every = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in every) if lines else ""
+
+
+def of_case(rows: list[dict], case: str) -> dict[tuple[str, str], dict]:
+    """Return the rows of a case by data set and method."""
+    return {(row["on"], row["method"]): row for row in rows if row["case"] == case}
+
+
 def fits(rows: list[dict]) -> str:
-    """Return the table of fits: processor seconds, and how many times as long as knet."""
-    cells = {(row["on"], row["method"]): row for row in rows if row["case"] == "fit"}
+    """Return processor seconds, and how many times as long as knet."""
+    cells = of_case(rows, "fit")
     sets = list(dict.fromkeys(name for name, _ in cells))
-    lines = ["Processor seconds of one fit at defaults, NMI in brackets, and how many times as long as knet.", ""]
-    lines += [f"| | {' | '.join(sets)} |", f"|---|{'---|' * len(sets)}"]
+    lines = []
     for method, label in NAMES.items():
         found = [cells.get((name, method)) for name in sets]
         if any(found):
-            texts = [cell(row, cells.get((name, "knet"))) for name, row in zip(sets, found, strict=True)]
-            lines.append(f"| {label} | {' | '.join(texts)} |")
-    return "\n".join(lines) if sets else ""
+            lines.append(
+                [label, *(cell(row, cells.get((name, "knet"))) for name, row in zip(sets, found, strict=True))]
+            )
+    note = "Processor seconds of one fit at defaults, NMI in brackets, and how many times as long as knet.\n\n"
+    return note + table(["", *sets], lines) if sets else ""
 
 
 def cell(row: dict | None, knet: dict | None) -> str:
@@ -61,44 +81,73 @@ def cell(row: dict | None, knet: dict | None) -> str:
     return f"{bound}{row['cpu_seconds']:.2f}{score}{ratio}"
 
 
-def others(rows: list[dict]) -> str:
-    """Return the table of the remaining cases."""
-    lines = ["| case | method | seconds | processor seconds | peak MB | |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        if row["case"] in ("fit", "scale"):
-            continue
-        notes = [f"{row['rows_per_second']:,.0f} rows/s"] if "rows_per_second" in row else []
-        notes += [f"{key} {row[key]:.4f}" for key in NOTED if row.get(key) is not None]
-        lines.append(
-            f"| {row['case']} {row['on']} | {row['method']} | {row['seconds']:.2f} | {row['cpu_seconds']:.2f} | "
-            f"{row['peak_mb']:.0f} | {', '.join(notes)} |"
-        )
-    return "\n".join(lines) if len(lines) > 2 else ""
-
-
 def scale(rows: list[dict]) -> str:
-    """Return the table of growth with the rows, and the exponents of time and memory."""
-    grown = sorted((row for row in rows if row["case"] == "scale"), key=lambda row: row["rows"])
-    if not grown:
-        return ""
-    lines = ["| rows | seconds | processor seconds | peak MB beyond the data | NMI |", "|---|---|---|---|---|"]
-    for row in grown:
-        lines.append(
-            f"| {row['rows']:,} | {row['seconds']:.1f} | {row['cpu_seconds']:.1f} | {row['peak_mb']:.0f} | "
-            f"{row['nmi']:.3f} |"
-        )
+    """Return growth with the rows, and the exponents of time and memory."""
+    grown = sorted(of_case(rows, "scale").values(), key=lambda row: row["rows"])
+    lines = [[f"{row['rows']:,}", *costs(row), f"{row['nmi']:.3f}"] for row in grown]
+    text = table(["rows", *COSTS, "NMI"], lines)
     if len(grown) > 1:
         exponents = [f"{exponent(grown, key):.2f} ({what})" for key, what in GROWN.items()]
-        lines += ["", f"Exponents in the number of rows: {', '.join(exponents)}."]
-    return "\n".join(lines)
+        text += f"\n\nExponents in the number of rows: {', '.join(exponents)}."
+    return text
 
 
+COSTS = ["seconds", "processor seconds", "peak MB beyond the data"]
 GROWN = {"seconds": "time", "cpu_seconds": "processor time", "peak_mb": "memory"}
+
+
+def costs(row: dict) -> list[str]:
+    """Return time and memory of a row."""
+    return [f"{row['seconds']:.1f}", f"{row['cpu_seconds']:.1f}", f"{row['peak_mb']:.0f}"]
 
 
 def exponent(rows: list[dict], key: str) -> float:
     """Return the slope of log(value) on log(rows)."""
     return float(np.polyfit(np.log([row["rows"] for row in rows]), np.log([row[key] for row in rows]), 1)[0])
+
+
+def shapes(rows: list[dict]) -> str:
+    """Return how well 100,000 rows of several shapes are told apart."""
+    found = of_case(rows, "shape").values()
+    lines = [[row["on"], f"{row['nmi']:.3f}", f"{row['lowest_nmi']:.3f}", *costs(row)] for row in found]
+    return table(["five groups, 100,000 rows", "mean NMI of 3 seeds", "lowest", *COSTS], lines)
+
+
+def full(rows: list[dict]) -> str:
+    """Return the fits on all rows of RCV."""
+    found = of_case(rows, "full").values()
+    lines = [[NAMES[row["method"]], *costs(row), f"{row['nmi']:.2f}"] for row in found]
+    return table(["10,000 rows of RCV", *COSTS, "NMI"], lines)
+
+
+def labels(rows: list[dict]) -> str:
+    """Return rows per second of predict, and what share of its time bare products would take."""
+    lines = []
+    for row in of_case(rows, "predict").values():
+        shares = [f"{row[key]:.2f}" for key in ("share_of_products", "share_of_products_cpu")]
+        lines.append([row["on"], f"{row['rows_per_second']:,.0f}", *shares])
+    return table(
+        ["a million rows", "rows per second", "its products alone, of the time", "of the processor time"], lines
+    )
+
+
+def u_steps(rows: list[dict]) -> str:
+    """Return the time of one U-step by both ways, and how much of the eigen step's gain it reaches."""
+    cells = of_case(rows, "ustep")
+    lines = []
+    for (size, method), row in cells.items():
+        gain, most = (one["value"] - one["before"] for one in (row, cells[size, "eig"]))
+        milliseconds = [f"{1000 * row[key]:.0f}" for key in ("seconds", "cpu_seconds")]
+        lines.append([f"{row['rows']:,}", row["operator"], method, *milliseconds, f"{gain / most:.2f}"])
+    return table(["rows", "operator", "step", "ms", "processor ms", "share of the eigen step's gain"], lines)
+
+
+def forms(rows: list[dict]) -> str:
+    """Return mean NMI by form of the Laplacian and data set."""
+    cells = of_case(rows, "form")
+    sets, found = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
+    lines = [[form, *(f"{cells[name, form]['nmi']:.3f}" for name in sets)] for form in found]
+    return table(["mean NMI of 3 seeds", *sets], lines)
 
 
 def plot(rows: list[dict], path: Path) -> None:
