@@ -21,10 +21,11 @@ from knet.metrics import ari
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "n_init=1": {"n_init": 1},
-    "n_init=8": {"n_init": 8},
+    "n_init=4": {"n_init": 4},
     "hidden_width=32": {"hidden_width": 32},
     "hidden_width=256": {"hidden_width": 256},
     "n_hidden_layers=1": {"n_hidden_layers": 1},
+    "n_components=None": {"n_components": None},
     "u_columns=c": {"u_columns": "c"},
     "u_update=sma": {"u_update": "sma"},
     "steps_per_round=50": {"steps_per_round": 50},
@@ -32,7 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "lambda balanced": {"reconstruction_weight": "balanced"},
     "sigma=median": {"sigma": "median"},
 }
-SHAPES = ("moons", "rings", "spirals", "blobs", "unequal blobs")
+SHAPES = ("moons", "rings", "enclosed", "spirals", "blobs", "unequal blobs")
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -46,11 +47,24 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     shapes = {
         "moons": lambda: make_moons(500, noise=0.08, random_state=0),
         "rings": lambda: make_circles(500, noise=0.05, factor=0.4, random_state=0),
+        "enclosed": enclosed,
         "spirals": lambda: make_spirals(600, random_state=0),
         "blobs": lambda: make_blobs(500, centers=6, cluster_std=0.8, random_state=3),
         "unequal blobs": lambda: make_blobs([300, 150, 50], cluster_std=[1.5, 0.7, 0.4], random_state=8),
     }
     return shapes[name]()
+
+
+def enclosed() -> tuple[np.ndarray, np.ndarray]:
+    """Return a square frame around four squares."""
+    rng = np.random.default_rng(0)
+    along, side = rng.uniform(-1, 1, 600), rng.integers(0, 4, 600)
+    straight = np.column_stack([along, np.where(side % 2 == 0, 1.0, -1.0)]) + rng.normal(0, 0.03, (600, 2))
+    frame = np.where((side < 2)[:, None], straight, straight[:, ::-1])
+    corners = np.repeat([(-0.4, -0.4), (-0.4, 0.4), (0.4, -0.4), (0.4, 0.4)], 150, axis=0)
+    return np.vstack([frame, corners + rng.uniform(-0.25, 0.25, (600, 2))]), np.repeat(
+        [0, 1, 2, 3, 4], [600, *[150] * 4]
+    )
 
 
 DATA = (*SHAPES, "wine", "iris", "breast cancer", "digits")

@@ -154,9 +154,7 @@ def test_label_carries_columns_along(on_frame, frame, kind):
         "label",
         *(f"proba_{k}" for k in range(3)),
         "score",
-        "psi_0",
-        "psi_1",
-        "psi_2",
+        *(f"psi_{k}" for k in range(4)),
     ]
     assert found.own.astype(str).tolist() == table.own.astype(str).tolist()
     assert np.array_equal(found.label, on_frame.predict(frame))

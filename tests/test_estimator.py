@@ -300,7 +300,7 @@ def test_the_type_that_goes_in_comes_out(dtype):
 
 
 def test_names_of_the_embedding(fitted):
-    assert fitted.get_feature_names_out().tolist() == ["knet0", "knet1", "knet2"]
+    assert fitted.get_feature_names_out().tolist() == ["knet0", "knet1", "knet2", "knet3"]
     wide = quick(n_components=5).fit(blobs()[0])
     assert len(wide.get_feature_names_out()) == 5
 
@@ -311,7 +311,7 @@ def test_set_output(fitted, kind, frame):
     model = quick().set_output(transform=kind)
     out = model.fit(X).transform(X)
     assert isinstance(out, frame)
-    assert list(out.columns) == ["knet0", "knet1", "knet2"]
+    assert list(out.columns) == ["knet0", "knet1", "knet2", "knet3"]
     np.testing.assert_array_equal(out.to_numpy(), fitted.transform(X))
     assert isinstance(model.fit_transform(X), frame)
 
@@ -360,7 +360,7 @@ def test_fitted_attributes():
         assert {"round", "hsic", "reconstruction", "u_change", "seconds"} <= set(row)
         assert row["round"] == i
         assert all(isinstance(value, int | float) for value in row.values())
-    assert model.cluster_centers_.shape == (2, 2)
+    assert model.cluster_centers_.shape == (2, 3)  # a column more than the data
     assert model.n_features_in_ == 2
     assert model.sigma_ > 0
     U = model.spectral_embedding_
@@ -430,7 +430,7 @@ def test_degrees_of_the_summary_are_close_to_the_exact_ones(seed, sigma_scale, b
     still = {"max_rounds": 1, "steps_per_round": 1, "lr": 1e-9}
     model = quick(random_state=seed, sigma="median", sigma_scale=sigma_scale, **still).fit(X)
     psi = model.transform(X)
-    assert psi.std(0).min() > 0.99
+    assert psi[:, :2].std(0).min() > 0.99
     exact = np.exp(-((psi[:, None] - psi[None]) ** 2).sum(-1) / (2 * model.sigma_**2)).mean(1)
     error = np.abs(np.exp(model.score_samples(X)) / exact - 1)
     assert np.quantile(error, 0.95) < bound  # single rows leave no trace of their own, so the rest is looser
@@ -568,6 +568,23 @@ def test_n_components(n_components, reconstruction_weight):
         assert adjusted_rand_score(y, model.labels_) > 0.9
 
 
+def test_the_embedding_has_a_column_more_than_the_data_or_as_many():
+    X = blobs()[0]
+    assert quick().fit(X).transform(X).shape[1] == 4
+    assert quick(n_components=None).fit(X).transform(X).shape[1] == 3
+
+
+def test_a_group_is_lifted_out_of_the_one_around_it(seed):
+    rng = np.random.default_rng(seed)
+    turn = rng.uniform(0, 2 * np.pi, 400)
+    ring = 3 * np.column_stack([np.cos(turn), np.sin(turn)])
+    inside = [rng.normal(0, 0.2, (100, 2)) + place for place in ((-1, 1), (1, 1), (0, -1))]
+    X = np.vstack([ring + rng.normal(0, 0.1, ring.shape), *inside])
+    y = np.repeat([0, 1, 2, 3], [400, 100, 100, 100])
+    model = KNet(4, n_init=1, random_state=seed).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.99
+
+
 @pytest.mark.parametrize(("u_columns", "expected"), [("c", 3), ("c-1", 2)])
 def test_u_columns(u_columns, expected):
     assert quick(u_columns=u_columns).fit(blobs()[0]).spectral_embedding_.shape == (120, expected)
@@ -609,7 +626,7 @@ def test_pretrained_start_finds_the_clusters(monkeypatch):
 def test_hidden_layers_have_the_size_asked_for():
     model = quick(hidden_width=11, n_hidden_layers=3).fit(blobs()[0])
     shapes = [tuple(W.shape[1:]) for W in model.predictor_.encoder.weights]
-    assert shapes == [(3, 11), (11, 11), (11, 11), (11, 3)]
+    assert shapes == [(3, 11), (11, 11), (11, 11), (11, 4)]
 
 
 def test_scaling_inside_the_model_makes_units_irrelevant():
@@ -623,7 +640,9 @@ def test_scaling_inside_the_model_makes_units_irrelevant():
 def test_without_scaling_the_embedding_starts_as_the_data():
     X = blobs()[0]
     model = quick(scale="none", max_rounds=1, steps_per_round=1, lr=1e-12).fit(X)
-    np.testing.assert_allclose(model.transform(X), X, atol=1e-6)
+    psi = model.transform(X)
+    np.testing.assert_allclose(psi[:, :3], X, atol=1e-6)
+    assert np.abs(psi[:, 3]).max() < 1e-3 * np.abs(X).max()  # the added column
 
 
 def test_n_init_keeps_the_restart_with_the_largest_hsic(monkeypatch):

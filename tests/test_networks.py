@@ -53,7 +53,14 @@ def test_a_wider_embedding_keeps_every_distance(seed, generator):
     X = data(seed)
     Psi = mlp(linear_start(X, 7), generator)(X)[0].detach()
     assert Psi.shape == (60, 7)
-    np.testing.assert_allclose(pdist(Psi), pdist(X), rtol=1e-14)
+    assert torch.equal(Psi[:, :4], X)
+    np.testing.assert_allclose(pdist(Psi), pdist(X), rtol=1e-5)
+
+
+def test_a_slope_reaches_the_added_columns(seed, generator):
+    X = data(seed)
+    Psi = mlp(linear_start(X, 6), generator)(X)[0]
+    assert (Psi[:, 4:].std(0) > 0).all()  # equal rows would never be moved apart by their kernel
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 3])

@@ -30,7 +30,7 @@ def page(tmp_path_factory):
     """A report with everything in it."""
     model, X, target = fitted()
     start = (X.to_numpy() - model.predictor_.shift) / model.predictor_.scale
-    model.rounds_ = np.stack([start, model.predictor_.embed(X.to_numpy())])
+    model.rounds_ = np.stack([np.column_stack([start, np.zeros(len(X))]), model.predictor_.embed(X.to_numpy())])
     model.selection_ = [
         {"affinity": "gaussian", "ratio": 0.1, "neighbors": None, "conductance": 0.2, "chosen": False},
         {"affinity": "gaussian", "ratio": 1.0, "neighbors": None, "conductance": 0.1, "chosen": True},

@@ -191,7 +191,7 @@ def test_the_best_partition_is_kept_and_no_improvement_ends_the_fit():
 def test_the_way_through_the_rounds_is_kept_on_demand():
     X, _ = make_moon(200, random_state=0)
     model = KNet(2, random_state=0, keep_rounds=True, max_rounds=3, steps_per_round=20).fit(X)
-    assert model.rounds_.shape == (model.best_round_ + 1, 200, 2)
-    np.testing.assert_allclose(model.rounds_[0], standardized(X), atol=1e-12)
+    assert model.rounds_.shape == (model.best_round_ + 1, 200, 3)
+    np.testing.assert_allclose(model.rounds_[0, :, :2], standardized(X), atol=1e-12)
     np.testing.assert_allclose(model.rounds_[-1], model.transform(X), atol=1e-5)  # trained in single precision
     assert not hasattr(KNet(2, sigma=1.0, tol=2.0, random_state=0).fit(X), "rounds_")

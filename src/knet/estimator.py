@@ -51,7 +51,7 @@ RULES: dict[str, tuple[Any, ...]] = {
     "encoder": (rules.nothing(), rules.instance(nn.Module, "a torch.nn.Module")),
     "hidden_width": ("auto", rules.integer(1)),
     "n_hidden_layers": (rules.integer(1),),
-    "n_components": (rules.nothing(), rules.integer(1)),
+    "n_components": ("auto", rules.nothing(), rules.integer(1)),
     "u_columns": ("c-1", "c"),
     "reconstruction_weight": ("balanced", rules.nonnegative_number()),
     "degrees": ("fixed", "differentiated"),
@@ -98,9 +98,10 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Units in a hidden layer; "auto" is twice the columns, between 128 and 512.
     n_hidden_layers : int, default=2
         Hidden layers of the encoder.
-    n_components : int, default=None
-        Dimension d' of the embedding; None keeps the number of columns. A smaller one starts from the principal
-        components, a larger one from the columns followed by zeros.
+    n_components : int, "auto" or None, default="auto"
+        Dimension d' of the embedding. "auto" adds one to the number of columns, so that a group can be lifted out of
+        one that surrounds it; None keeps that number, as the paper does. A smaller one starts from the principal
+        components, a larger one from the columns followed by nearly empty ones.
     u_columns : {"c-1", "c"}, default="c-1"
         Columns of U. The paper writes c; after centring, c groups need only c-1.
     reconstruction_weight : float or "balanced", default=0.0
@@ -114,7 +115,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Most megabytes that kernels of U-steps may keep, with laplacian="auto".
     train_size : "auto", int or float, default="auto"
         Rows to train on: a count, a fraction, or enough for their spectrum to be close to that of all rows.
-    n_init : int, default=4
+    n_init : int, default=2
         Restarts, trained side by side. With sigma="auto" the one whose clusters are best separated in the data is kept,
         else the one with the largest HSIC.
     max_rounds : int, default=15
@@ -189,14 +190,14 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         encoder: nn.Module | None = None,
         hidden_width: str | int = "auto",
         n_hidden_layers: int = 2,
-        n_components: int | None = None,
+        n_components: str | int | None = "auto",
         u_columns: str = "c-1",
         reconstruction_weight: str | float = 0.0,
         degrees: str = "fixed",
         laplacian: str = "auto",
         memory_budget: float = 512,
         train_size: str | int | float = "auto",
-        n_init: int = 4,
+        n_init: int = 2,
         max_rounds: int = 15,
         tol: float = 0.01,
         steps_per_round: int = 200,
@@ -391,7 +392,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         auto_batch = min(max(64, 4 * self.n_clusters), 256)
         encoder, decoder = build_networks(
             X,
-            n_components=self.n_components,
+            n_components=X.shape[1] + 1 if isinstance(self.n_components, str) else self.n_components,
             width=auto_width if self.hidden_width == "auto" else int(self.hidden_width),
             depth=self.n_hidden_layers,
             start=self.init,

@@ -15,9 +15,13 @@ from torch.nn.functional import linear
 
 from knet.optimizers import Adam
 
+FAINT = 1e-3  # of the usual first weights, for columns that start empty
+
 
 class ResidualMLP(nn.Module):
     """psi(x) = x P + g(x), with g a ReLU network; exactly x P before the first step when g's last layer is zero.
+
+    Columns that P leaves empty start faint instead: from zero no gradient would ever reach them.
 
     Parameters
     ----------
@@ -30,7 +34,7 @@ class ResidualMLP(nn.Module):
     generator : torch.Generator
         Source of the initial weights.
     zero_last : bool
-        Whether g starts as zero.
+        Whether g starts as zero, or faint where P is.
     """
 
     skip: Tensor
@@ -54,7 +58,9 @@ class ResidualMLP(nn.Module):
                 noise = torch.rand(n_restarts, *shape, generator=generator, dtype=torch.float64)
                 params.append(nn.Parameter(((2 * noise - 1) / math.sqrt(n_in)).to(skip.dtype)))
         if zero_last:
-            nn.init.zeros_(self.weights[-1])
+            empty = (skip == 0).all(0).to(skip.dtype)
+            with torch.no_grad():
+                self.weights[-1].mul_(FAINT * empty)
             nn.init.zeros_(self.biases[-1])
 
     def forward(self, X: Tensor) -> Tensor:
@@ -80,7 +86,7 @@ class RowEncoder(nn.Module):
 
     def __init__(self, net: ResidualMLP) -> None:
         super().__init__()
-        self.skip = net.skip
+        self.skip = net.skip.contiguous()  # one layout, however it was made: the same bits
         self.weights = [W.detach()[0].mT.contiguous() for W in net.weights]
         self.biases = [b.detach()[0, 0] for b in net.biases]
 
@@ -207,7 +213,7 @@ def trainable(net: nn.Module, restarts: slice) -> Trainable:
 def linear_start(X: Tensor, n_components: int) -> Tensor:
     """Return P, (d, d'), the linear map that an encoder starts from.
 
-    The identity for d' = d; the identity with columns of zeros appended for d' > d, which keeps every distance; the
+    The identity for d' = d; the identity with empty columns appended for d' > d, which keeps every distance; the
     leading principal directions of X for d' < d, which lose the least of the squared distances.
     """
     n_features = X.shape[1]

@@ -2,14 +2,16 @@
 
 from typing import Any
 
-SYNTHETIC = {"sigma": "median", "sigma_scale": 0.1, "hidden_width": 20, "n_hidden_layers": 2, "n_init": 5}
-REAL = {"sigma": "median", "n_hidden_layers": 2, "batch_size": 32, "n_init": 1}
+ALL: dict[str, Any] = {"sigma": "median", "n_components": None}
+NARROW = ALL | {"sigma_scale": 0.1}
+SYNTHETIC = NARROW | {"hidden_width": 20, "n_hidden_layers": 2, "n_init": 5}
+REAL = ALL | {"n_hidden_layers": 2, "batch_size": 32, "n_init": 1}
 
 PAPER: dict[str, dict[str, Any]] = {
     "moon": SYNTHETIC,
     "spiral1": SYNTHETIC,
     # The paper prints no width for this one, and of 300 random rows some stand alone: c columns let them.
-    "spiral2": {"sigma": "median", "sigma_scale": 0.1, "u_columns": "c", "n_init": 1, "train_size": 0.01},
+    "spiral2": NARROW | {"u_columns": "c", "n_init": 1, "train_size": 0.01},
     "cancer": REAL | {"hidden_width": 9},
     "wine": REAL | {"hidden_width": 13},
     # One epoch per theta-step, as Algorithm 1 prints it: the rows have no clear groups, and longer steps invent some.
