@@ -59,7 +59,7 @@ def repeated(name: str, options: argparse.Namespace) -> dict | None:
             print(done.stderr.strip().splitlines()[-1:] or name, file=sys.stderr)
             return None
         rows.append(json.loads(done.stdout.strip().splitlines()[-1]))
-    middle = {key: median(row[key] for row in rows) for key in ("seconds", "cpu_seconds", "peak_mb")}
+    middle = {key: median(row[key] for row in rows) for key, value in rows[0].items() if isinstance(value, float)}
     return rows[0] | middle | {"repeats": len(rows)}
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from knet.affinity import Labels
-from knet.spectral import DenseLaplacian, NystroemLaplacian
+from knet.spectral import DenseLaplacian, NystroemLaplacian, block_lanczos
 from knet.starts import choose_start, extend
 
 MEDIAN_ROWS = 2000  # the median distance is taken over the pairs of this many rows
@@ -126,7 +126,9 @@ def subset_size(pool: Tensor, n_rows: int, sigma: float, n_clusters: int, tol: f
     reference = NystroemLaplacian(pool, sigma).largest(n_clusters)[0]
     smallest = 30 * n_clusters
     for size in SUBSET_SIZES:
-        spectrum = DenseLaplacian(pool[:size], sigma).largest(n_clusters)[0]
-        if size >= smallest and float((spectrum - reference).abs().max()) < tol:
+        if size < smallest:
+            continue
+        spectrum = block_lanczos(DenseLaplacian(pool[:size], sigma), n_clusters, None, tol=tol / 4).values
+        if float((spectrum - reference).abs().max()) < tol:
             return size
     return max(SUBSET_SIZES[-1], smallest)
