@@ -21,12 +21,12 @@ NAMES = {
 }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Write the page's tables and its plot."""
     parser = argparse.ArgumentParser(description="Make the page on speed from benchmark rows.")
     parser.add_argument("rows", type=Path)
     parser.add_argument("docs", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     rows = [json.loads(line) for line in options.rows.read_text(encoding="utf-8").splitlines()]
     page = options.docs / "performance.md"
     head, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
@@ -136,7 +136,7 @@ def u_steps(rows: list[dict]) -> str:
     cells = of_case(rows, "ustep")
     lines = []
     for (size, method), row in cells.items():
-        gain, most = (one["value"] - one["before"] for one in (row, cells[size, "eig"]))
+        gain, most = (one["value"] - one["before"] for one in (row, cells.get((size, "eig"), row)))
         milliseconds = [f"{1000 * row[key]:.0f}" for key in ("seconds", "cpu_seconds")]
         lines.append([f"{row['rows']:,}", row["operator"], method, *milliseconds, f"{gain / most:.2f}"])
     return table(["rows", "operator", "step", "ms", "processor ms", "share of the eigen step's gain"], lines)
@@ -146,14 +146,19 @@ def forms(rows: list[dict]) -> str:
     """Return mean NMI by form of the Laplacian and data set."""
     cells = of_case(rows, "form")
     sets, found = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
-    lines = [[form, *(f"{cells[name, form]['nmi']:.3f}" for name in sets)] for form in found]
+    lines = [[form, *(score(cells.get((name, form))) for name in sets)] for form in found]
     return table(["mean NMI of 3 seeds", *sets], lines)
+
+
+def score(row: dict | None) -> str:
+    """Return the mean NMI of a row, if there is one."""
+    return "-" if row is None else f"{row['nmi']:.3f}"
 
 
 def plot(rows: list[dict], path: Path) -> None:
     """Draw processor seconds of the fits by method, and the growth with the rows."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    found = [row for row in rows if row["case"] == "fit"]
+    found = list(of_case(rows, "fit").values())
     sets = list(dict.fromkeys(row["on"] for row in found))
     for method, label in NAMES.items():
         own = [row for row in found if row["method"] == method]
@@ -163,7 +168,7 @@ def plot(rows: list[dict], path: Path) -> None:
         left.plot(places, [row["cpu_seconds"] for row in own], "o", label=label, markersize=6)
     left.set(yscale="log", xticks=range(len(sets)), xticklabels=sets, ylabel="processor seconds of one fit")
     left.legend(fontsize=8)
-    grown = sorted((row for row in rows if row["case"] == "scale"), key=lambda row: row["rows"])
+    grown = sorted(of_case(rows, "scale").values(), key=lambda row: row["rows"])
     sizes = [row["rows"] for row in grown]
     right.plot(sizes, [row["cpu_seconds"] for row in grown], "o-", label="processor seconds, fit and labels")
     right.plot(sizes, [row["peak_mb"] for row in grown], "s--", label="peak MB beyond the data")

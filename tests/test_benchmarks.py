@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from benchmarks import download as download_command
-from benchmarks import figures, paper_numbers, quality, render, reproduce
+from benchmarks import figures, paper_numbers, quality, render, reproduce, speed_page
 from benchmarks.algorithms import ALGORITHMS, Algorithm
 from benchmarks.causes import CAUSES, NmiCell, lambda_cause, nmi_cause, sigma_cause, time_cause
 from benchmarks.figures import draw_figures
@@ -385,3 +385,42 @@ def test_results_are_plain_json_lines(tmp_path):
     assert json.loads(line)["algorithm"] == "kmeans"
     assert store.is_done(Job("full", "kmeans", "wine", 0))
     assert not store.is_done(Job("full", "kmeans", "wine", 1))
+
+
+# The page on speed
+
+
+def test_the_page_on_speed_is_made_from_what_was_measured(tmp_path):
+    common = {"seconds": 2.0, "cpu_seconds": 4.0, "peak_mb": 10.0, "nmi": 0.9, "finished": True}
+    rows = [
+        {"case": "fit", "on": "wine", "method": "knet", **common},
+        {"case": "fit", "on": "wine", "method": "literal", **common, "cpu_seconds": 400.0, "finished": False},
+        {"case": "form", "on": "wine", "method": "auto", **common},
+        {"case": "form", "on": "moon", "method": "dense", **common},
+        {"case": "scale", "on": "1000", "method": "knet", **common, "rows": 1000},
+        {"case": "scale", "on": "4000", "method": "knet", **common, "rows": 4000, "seconds": 4.0, "cpu_seconds": 16.0},
+        {
+            "case": "ustep",
+            "on": "3000",
+            "method": "sma",
+            **common,
+            "rows": 3000,
+            "operator": "L",
+            "value": 2,
+            "before": 1,
+        },
+    ]
+    results = tmp_path / "rows.jsonl"
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "performance.md").write_text(f"Before.\n\n{speed_page.BEGIN}\nold\n{speed_page.END}\n\nAfter.\n")
+    for _ in range(2):  # a second time changes nothing
+        speed_page.main([str(results), str(tmp_path)])
+        page = (tmp_path / "performance.md").read_text()
+        assert page.startswith("Before.")
+        assert page.endswith("After.\n")
+        assert "old" not in page
+        assert ">= 400.00 (0.90), >= 100.0x" in page
+        assert "0.50 (time), 1.00 (processor time)" in page
+        assert "| auto | 0.900 | - |" in page
+        assert page.count("## Fits") == 1
+    assert Image.open(tmp_path / "images" / "performance.png").width > 500
