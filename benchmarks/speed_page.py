@@ -176,6 +176,7 @@ def plot(rows: list[dict], path: Path) -> None:
     right.legend(fontsize=8)
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -423,4 +423,5 @@ def test_the_page_on_speed_is_made_from_what_was_measured(tmp_path):
         assert "0.50 (time), 1.00 (processor time)" in page
         assert "| auto | 0.900 | - |" in page
         assert page.count("## Fits") == 1
-    assert Image.open(tmp_path / "images" / "performance.png").width > 500
+    with Image.open(tmp_path / "images" / "performance.png") as image:
+        assert image.width > 500
