@@ -77,8 +77,14 @@ def cell(row: dict | None, knet: dict | None) -> str:
         return "-"
     bound = "" if row["finished"] else ">= "
     score = "" if row["nmi"] is None else f" ({row['nmi']:.2f})"
-    ratio = f", {bound}{row['cpu_seconds'] / knet['cpu_seconds']:.1f}x" if knet and row is not knet else ""
-    return f"{bound}{row['cpu_seconds']:.2f}{score}{ratio}"
+    times = f", {bound}{ratio(row, knet)}x" if knet and row is not knet else ""
+    return f"{bound}{row['cpu_seconds']:.2f}{score}{times}"
+
+
+def ratio(row: dict, knet: dict) -> str:
+    """Return how many times the processor seconds of knet a fit took."""
+    times = row["cpu_seconds"] / knet["cpu_seconds"]
+    return f"{times:.1f}" if times >= 1 else f"{times:.2g}"
 
 
 def scale(rows: list[dict]) -> str:
@@ -87,7 +93,7 @@ def scale(rows: list[dict]) -> str:
     lines = [[f"{row['rows']:,}", *costs(row), f"{row['nmi']:.3f}"] for row in grown]
     text = table(["rows", *COSTS, "NMI"], lines)
     if len(grown) > 1:
-        exponents = [f"{exponent(grown, key):.2f} ({what})" for key, what in GROWN.items()]
+        exponents = [f"{exponent(grown, key) + 0.0:.2f} ({what})" for key, what in GROWN.items()]
         text += f"\n\nExponents in the number of rows: {', '.join(exponents)}."
     return text
 
@@ -102,8 +108,9 @@ def costs(row: dict) -> list[str]:
 
 
 def exponent(rows: list[dict], key: str) -> float:
-    """Return the slope of log(value) on log(rows)."""
-    return float(np.polyfit(np.log([row["rows"] for row in rows]), np.log([row[key] for row in rows]), 1)[0])
+    """Return the slope of log(value) on log(rows), to two digits."""
+    slope = np.polyfit(np.log([row["rows"] for row in rows]), np.log([row[key] for row in rows]), 1)[0]
+    return round(float(slope), 2)
 
 
 def shapes(rows: list[dict]) -> str:
@@ -147,7 +154,8 @@ def forms(rows: list[dict]) -> str:
     cells = of_case(rows, "form")
     sets, found = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
     lines = [[form, *(score(cells.get((name, form))) for name in sets)] for form in found]
-    return table(["mean NMI of 3 seeds", *sets], lines)
+    note = 'The paper\'s settings, in which every round takes a U-step; sma is `u_update="sma"`.\n\n'
+    return note + table(["mean NMI of 3 seeds", *sets], lines) if lines else ""
 
 
 def score(row: dict | None) -> str:
@@ -160,14 +168,14 @@ def plot(rows: list[dict], path: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     found = list(of_case(rows, "fit").values())
     sets = list(dict.fromkeys(row["on"] for row in found))
-    for method, label in NAMES.items():
+    for marker, (method, label) in zip("os^Dv*", NAMES.items(), strict=True):
         own = [row for row in found if row["method"] == method]
         if not own:
             continue
         places = [sets.index(row["on"]) for row in own]
-        left.plot(places, [row["cpu_seconds"] for row in own], "o", label=label, markersize=6)
+        left.plot(places, [row["cpu_seconds"] for row in own], marker, label=label, markersize=6)
     left.set(yscale="log", xticks=range(len(sets)), xticklabels=sets, ylabel="processor seconds of one fit")
-    left.legend(fontsize=8)
+    left.legend(fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     grown = sorted(of_case(rows, "scale").values(), key=lambda row: row["rows"])
     sizes = [row["rows"] for row in grown]
     right.plot(sizes, [row["cpu_seconds"] for row in grown], "o-", label="processor seconds, fit and labels")
