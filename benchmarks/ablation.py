@@ -62,9 +62,8 @@ def enclosed() -> tuple[np.ndarray, np.ndarray]:
     straight = np.column_stack([along, np.where(side % 2 == 0, 1.0, -1.0)]) + rng.normal(0, 0.03, (600, 2))
     frame = np.where((side < 2)[:, None], straight, straight[:, ::-1])
     corners = np.repeat([(-0.4, -0.4), (-0.4, 0.4), (0.4, -0.4), (0.4, 0.4)], 150, axis=0)
-    return np.vstack([frame, corners + rng.uniform(-0.25, 0.25, (600, 2))]), np.repeat(
-        [0, 1, 2, 3, 4], [600, *[150] * 4]
-    )
+    squares = corners + rng.uniform(-0.25, 0.25, (600, 2))
+    return np.vstack([frame, squares]), np.repeat([0, 1, 2, 3, 4], [600, 150, 150, 150, 150])
 
 
 DATA = (*SHAPES, "wine", "iris", "breast cancer", "digits")

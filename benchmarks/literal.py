@@ -43,7 +43,7 @@ def fit_literal(X: np.ndarray, n_clusters: int, *, sigma_scale: float, limit: fl
 
 def network(n_features: int) -> nn.Sequential:
     """Return three layers as wide as the columns, 20 for two columns, as in the paper."""
-    width = max(n_features, 20) if n_features == 2 else n_features
+    width = 20 if n_features == 2 else n_features
     layers = (nn.Linear(n_features, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
     return nn.Sequential(*layers, nn.Linear(width, n_features))
 

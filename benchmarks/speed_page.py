@@ -93,7 +93,7 @@ def scale(rows: list[dict]) -> str:
     lines = [[f"{row['rows']:,}", *costs(row), f"{row['nmi']:.3f}"] for row in grown]
     text = table(["rows", *COSTS, "NMI"], lines)
     if len(grown) > 1:
-        exponents = [f"{exponent(grown, key) + 0.0:.2f} ({what})" for key, what in GROWN.items()]
+        exponents = [f"{exponent(grown, key):.2f} ({what})" for key, what in GROWN.items()]
         text += f"\n\nExponents in the number of rows: {', '.join(exponents)}."
     return text
 
@@ -110,7 +110,7 @@ def costs(row: dict) -> list[str]:
 def exponent(rows: list[dict], key: str) -> float:
     """Return the slope of log(value) on log(rows), to two digits."""
     slope = np.polyfit(np.log([row["rows"] for row in rows]), np.log([row[key] for row in rows]), 1)[0]
-    return round(float(slope), 2)
+    return round(float(slope), 2) + 0.0  # no minus before a zero
 
 
 def shapes(rows: list[dict]) -> str:
@@ -153,12 +153,12 @@ def forms(rows: list[dict]) -> str:
     """Return mean NMI by form of the Laplacian and data set."""
     cells = of_case(rows, "form")
     sets, found = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
-    lines = [[form, *(score(cells.get((name, form))) for name in sets)] for form in found]
+    lines = [[form, *(mean_nmi(cells.get((name, form))) for name in sets)] for form in found]
     note = 'The paper\'s settings, in which every round takes a U-step; sma is `u_update="sma"`.\n\n'
     return note + table(["mean NMI of 3 seeds", *sets], lines) if lines else ""
 
 
-def score(row: dict | None) -> str:
+def mean_nmi(row: dict | None) -> str:
     """Return the mean NMI of a row, if there is one."""
     return "-" if row is None else f"{row['nmi']:.3f}"
 

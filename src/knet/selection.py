@@ -125,9 +125,7 @@ def subset_size(pool: Tensor, n_rows: int, sigma: float, n_clusters: int, tol: f
         return n_rows
     reference = NystroemLaplacian(pool, sigma).largest(n_clusters)[0]
     smallest = 30 * n_clusters
-    for size in SUBSET_SIZES:
-        if size < smallest:
-            continue
+    for size in (size for size in SUBSET_SIZES if size >= smallest):
         spectrum = block_lanczos(DenseLaplacian(pool[:size], sigma), n_clusters, None, tol=tol / 4).values
         if float((spectrum - reference).abs().max()) < tol:
             return size
