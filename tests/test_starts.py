@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
 
-from knet import KNet, affinity
+from knet import KNet, affinity, starts
 from knet.affinity import (
     Affinity,
     candidates,
@@ -21,7 +23,7 @@ from knet.affinity import (
 from knet.datasets import make_moon, make_spirals
 from knet.fitting import BestPartition
 from knet.networks import ResidualMLP
-from knet.starts import FINALISTS, Halves, Judge, choose_start, extend
+from knet.starts import FINALISTS, Candidate, Halves, Judge, choose_start, extend, rand_index
 from knet.training import Round
 
 
@@ -66,11 +68,40 @@ def test_the_selection_table_says_what_was_considered():
     assert len(chosen) == 1
     assert {row["affinity"] for row in model.selection_} == {"gaussian", "local", "neighbors"}
     finals = [row["final_score"] for row in model.selection_ if row["final_score"] is not None]
-    assert len(finals) == FINALISTS < len(model.selection_)  # only the best on halves cluster all rows
+    assert 1 <= len(finals) <= FINALISTS < len(model.selection_)  # only the best on halves cluster all rows
+    assert all(row["final_score"] is None for row in model.selection_[FINALISTS:])
     assert chosen[0]["final_score"] <= 1.1 * min(finals)
     scores = [row["score"] for row in model.selection_]
     assert scores == sorted(scores)
     assert KNet(2, sigma=0.3, random_state=0, tol=2.0).fit(X).selection_ == []
+
+
+def test_a_candidate_proposes_what_both_its_halves_found():
+    halves, stripes = np.repeat([0, 1], 10), np.tile([0, 1], 10)
+    width = Affinity("gaussian", 1.0, None, gaussian(1.0))
+    assert Candidate(width, (halves, 1 - halves), 0.1, 1.0).proposes(halves)
+    assert not Candidate(width, (halves, stripes), 0.1, 1.0).proposes(halves)
+
+
+def test_a_partition_that_several_propose_is_made_once(seed, monkeypatch):
+    X, _ = make_blobs(200, centers=[[0, 0], [30, 0], [0, 30]], random_state=seed)
+    made = []
+
+    def count(V, counts, seed):
+        made.append(len(V))
+        return partitions(V, counts, seed)
+
+    monkeypatch.setattr(starts, "partitions", count)
+    table = choose_start(standardized(X), 3, np.random.RandomState(seed)).considered
+    assert made.count(200) == 1  # all of the best find the same three groups
+    assert [row["affinity"] for row in table if row["final_score"] is not None] == ["gaussian"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=2, max_size=40))
+def test_the_rand_index_is_that_of_scikit_learn(pairs):
+    one, other = np.array(pairs).T
+    assert rand_index(one, other) == pytest.approx(adjusted_rand_score(one, other))
 
 
 def test_conductance_is_the_share_of_edges_that_leave(rng):
@@ -101,19 +132,30 @@ def test_affinities_are_symmetric_and_positive(rng, weigh):
 def test_disconnected_groups_are_found_exactly(seed):
     X, y = make_blobs(200, centers=[[0, 0], [50, 0], [0, 50], [50, 50]], random_state=seed)
     values, V = Affinity("neighbors", None, 10, neighbor_graph(10)).embed(squared_distances(X), 4)
-    np.testing.assert_allclose(values, 1)
+    np.testing.assert_allclose(values, 1, rtol=1e-6)  # single precision
     assert adjusted_rand_score(y, partitions(V, [4], seed)[0]) == 1
 
 
-def test_eigenvectors_are_orthonormal_and_belong_to_their_values(rng):
-    D2 = squared_distances(rng.normal(size=(40, 3)))
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(40, 5), (300, 3)])
+def test_eigenvectors_are_orthonormal_and_belong_to_the_largest_values(rng, n_rows, n_columns):
+    D2 = squared_distances(rng.normal(size=(n_rows, 3)))
     for one in candidates(D2):
-        values, V = one.embed(D2, 5)
+        values, V = one.embed(D2, n_columns)
         W = one.weigh(D2)
         L = W / np.sqrt(W.sum(1)[:, None] * W.sum(0))
-        np.testing.assert_allclose(V.T @ V, np.eye(5), atol=1e-9)
-        np.testing.assert_allclose(L @ V, V * values, atol=1e-9)
-        assert (np.diff(values) <= 1e-12).all()
+        np.testing.assert_allclose(V.T @ V, np.eye(n_columns), atol=1e-5)
+        np.testing.assert_allclose(L @ V, V * values, atol=2e-5)
+        np.testing.assert_allclose(values, scipy.linalg.eigvalsh(L)[::-1][:n_columns], atol=1e-5)
+
+
+def test_small_eigenvalues_of_a_wide_gaussian_keep_their_vectors(rng):
+    D2 = squared_distances(rng.normal(size=(500, 1)))
+    one = Affinity("gaussian", 8.0, None, gaussian(8 * np.sqrt(np.median(D2))))
+    values, V = one.embed(D2, 4)
+    W = one.weigh(D2)
+    L = W / np.sqrt(W.sum(1)[:, None] * W.sum(0))
+    assert values[-1] < 2e-5
+    np.testing.assert_allclose(L @ V, V * values, atol=1e-9)
 
 
 def test_a_solver_that_gives_up_is_replaced(rng, monkeypatch):

@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist, squareform
-from sklearn.cluster import KMeans
 
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
+from knet.kernels import LOG_FLOOR
+from knet.kmeans import Floats, Labels, k_means
+from knet.spectral import block_lanczos
 
 RATIOS = (*2.0 ** np.arange(-4.5, 1.1, 0.5), 4.0, 8.0)  # sigma / median distance; 8 is the limit of a linear kernel
 LOCAL_NEIGHBORS = (7, 15)
 GRAPH_NEIGHBORS = (5, 10, 20, 30)
 K_MEANS_RUNS = 5
+WIDE = 0.5  # ratio from which a Gaussian's eigenvalues fall off fast
+FEW = 100  # rows per eigenvector from which an iterative solver is the faster one there
+TOL = 1e-5  # residual that it has to reach
 PROBE_ROWS = 200  # rows that tell whether a Gaussian is too narrow
 
 
@@ -30,32 +33,38 @@ class Affinity:
     kind: str
     ratio: float | None  # sigma / median distance of a Gaussian
     neighbors: int | None  # of the others
-    weigh: Callable[[Array], Array]
+    weigh: Callable[[Floats], Floats]
 
-    def embed(self, D2: Array, n_columns: int) -> tuple[Array, Array]:
+    def embed(self, D2: Floats, n_columns: int) -> tuple[Floats, Floats]:
         """Return the largest eigenvalues of D^-1/2 W D^-1/2, in descending order, and their eigenvectors.
 
-        By a direct solver: a graph in several pieces has repeated eigenvalues, of which Lanczos may lose copies.
+        The eigenvalues of a wide Gaussian fall off fast: an iterative solver finds the few largest at once, and the
+        small ones need double precision. Those of the others bunch near 1: a direct solver, in single precision.
         """
-        W, n = self.weigh(D2), len(D2)
+        wide, n = self.ratio is not None and self.ratio >= WIDE, len(D2)
+        W = self.weigh(D2 if wide else D2.astype(np.float32))
         root = 1 / np.sqrt(W.sum(1))
         W *= root[:, None]
         W *= root
+        if wide and n >= FEW * n_columns:
+            found = block_lanczos(torch.from_numpy(W), n_columns, tol=TOL, max_products=6)
+            if found.converged and found.values[-1] > 100 * TOL:
+                return found.values.numpy(), found.vectors.numpy()
         values, V = eigh(W, subset_by_index=(n - n_columns, n - 1), check_finite=False)
         if V.shape[1] < n_columns:  # LAPACK's fast solver can give up where very many eigenvalues are equal
             values, V = (part[..., -n_columns:] for part in eigh(W, driver="evd", check_finite=False))
         return values[::-1], V[:, ::-1]
 
 
-def squared_distances(X: Array) -> Array:
+def squared_distances(X: Floats) -> Floats:
     """Return the squared distances between all rows."""
-    D2: Array = squareform(pdist(X, "sqeuclidean"))
+    D2: Floats = squareform(pdist(X, "sqeuclidean"))
     return D2
 
 
-def candidates(D2: Array) -> Iterator[Affinity]:
+def candidates(D2: Floats) -> Iterator[Affinity]:
     """Yield the affinities to try; Gaussians so narrow that most rows have no neighbour are left out."""
-    distances = np.sqrt(D2[np.triu_indices(len(D2), 1)])
+    distances = np.sqrt(D2[np.tri(len(D2), k=-1, dtype=bool)])
     median = float(np.median(distances)) or float(distances.mean()) or 1.0  # more than half of the pairs may coincide
     for ratio in RATIOS:
         weigh = gaussian(ratio * median)
@@ -67,39 +76,46 @@ def candidates(D2: Array) -> Iterator[Affinity]:
         yield Affinity("neighbors", None, k, neighbor_graph(k))
 
 
-def gaussian(sigma: float) -> Callable[[Array], Array]:
+def gaussian(sigma: float) -> Callable[[Floats], Floats]:
     """Return exp(-d^2 / (2 sigma^2)) as a function of d^2."""
-    return lambda D2: np.exp(D2 * (-0.5 / sigma**2))
+    return lambda D2: _exp(D2 * (-0.5 / sigma**2))
 
 
-def locally_scaled(k: int, floor: float) -> Callable[[Array], Array]:
+def locally_scaled(k: int, floor: float) -> Callable[[Floats], Floats]:
     """Return exp(-d_ij^2 / (s_i s_j)), where s is the distance to the k-th neighbour."""
 
-    def weigh(D2: Array) -> Array:
+    def weigh(D2: Floats) -> Floats:
         kth = min(k, len(D2) - 1)
         scale = np.maximum(np.sqrt(np.partition(D2, kth, axis=1)[:, kth]), floor)
-        return np.exp(-D2 / scale[:, None] / scale)
+        return _exp(-D2 / scale[:, None] / scale)
 
     return weigh
 
 
-def neighbor_graph(k: int) -> Callable[[Array], Array]:
+def _exp(logs: Floats) -> Floats:
+    """Return exp of an array, in its place and without denormal numbers."""
+    return np.exp(np.maximum(logs, LOG_FLOOR, out=logs), out=logs)
+
+
+def neighbor_graph(k: int) -> Callable[[Floats], Floats]:
     """Return the symmetric graph of each row and its k - 1 nearest others."""
 
-    def weigh(D2: Array) -> Array:
-        others = D2 + np.diag(np.full(len(D2), np.inf))
-        n_others = min(k - 1, len(D2) - 1)
+    def weigh(D2: Floats) -> Floats:
+        others, n_others = D2.copy(), min(k - 1, len(D2) - 1)
+        np.fill_diagonal(others, np.inf)
         A = np.zeros_like(D2)
-        np.put_along_axis(A, np.argpartition(others, n_others - 1, axis=1)[:, :n_others], 1.0, axis=1)
-        return (A + A.T) / 2 + np.eye(len(D2))
+        np.put_along_axis(A, np.argpartition(others, n_others - 1, axis=1)[:, :n_others], 0.5, axis=1)
+        A += A.T
+        np.fill_diagonal(A, 1.0)
+        return A
 
     return weigh
 
 
-def partitions(V: Array, counts: Sequence[int], seed: int) -> list[Labels]:
+def partitions(V: Floats, counts: Sequence[int], seed: int) -> list[Labels]:
     """Return for each number of clusters c the k-means labels of the first c eigenvectors, rows brought to length 1."""
     found = []
     for c in counts:
         points = V[:, :c] / np.maximum(np.linalg.norm(V[:, :c], axis=1, keepdims=True), 1e-12)
-        found.append(KMeans(c, n_init=K_MEANS_RUNS, random_state=seed).fit_predict(points).astype(np.int64))
+        found.append(k_means(points, c, K_MEANS_RUNS, np.random.RandomState(seed)).labels)
     return found

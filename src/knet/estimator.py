@@ -29,7 +29,7 @@ from knet.fitting import (
     check_distinct,
     check_kernel,
     column_scale,
-    k_means,
+    find_centers,
     own_randomness,
     resolve_device,
     sample_embedding,
@@ -115,7 +115,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Most megabytes that kernels of U-steps may keep, with laplacian="auto".
     train_size : "auto", int or float, default="auto"
         Rows to train on: a count, a fraction, or enough for their spectrum to be close to that of all rows.
-    n_init : int, default=2
+    n_init : int, default=1
         Restarts, trained side by side. With sigma="auto" the one whose clusters are best separated in the data is kept,
         else the one with the largest HSIC.
     max_rounds : int, default=15
@@ -197,7 +197,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         laplacian: str = "auto",
         memory_budget: float = 512,
         train_size: str | int | float = "auto",
-        n_init: int = 2,
+        n_init: int = 1,
         max_rounds: int = 15,
         tol: float = 0.01,
         steps_per_round: int = 200,
@@ -331,7 +331,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         X = self._validate(X)
         Psi = self.predictor_.embed(X)
-        centers = k_means(Psi, self.n_clusters, check_random_state(self.random_state))
+        centers = find_centers(Psi, self.n_clusters, check_random_state(self.random_state))
         cost = cdist(centers, self.cluster_centers_, "sqeuclidean")
         ids: NDArray[np.int64] = linear_sum_assignment(cost)[1]
         nearest: NDArray[np.int64] = ids[cdist(Psi, centers).argmin(1)]

@@ -17,9 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
-from knet.affinity import Labels
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.kernels import squared_distances
+from knet.kmeans import Labels, k_means
 from knet.networks import Copies, Encoder, ResidualMLP, linear_start, pretrain
 from knet.predictor import FAR, Floats, Predictor, float_dtype
 from knet.spectral import Laplacian
@@ -170,7 +170,7 @@ class BestPartition:
         with torch.no_grad():
             Psi = encoder(self.X).cpu().numpy()
         for restart, embedded in enumerate(Psi):
-            centers = k_means(embedded, self.n_clusters, np.random.RandomState(self.seed), n_init=3, start=self.start)
+            centers = find_centers(embedded, self.n_clusters, np.random.RandomState(self.seed), 3, self.start)
             conductance = self.judge.conductance(cdist(embedded, centers).argmin(1))
             if conductance < self.best:
                 self.best = conductance
@@ -216,8 +216,8 @@ def check_distinct(X: Floats, n_clusters: int) -> int:
     return n_distinct
 
 
-def k_means(
-    Psi: Floats, n_clusters: int, rng: np.random.RandomState, n_init: int = 10, start: Labels | None = None
+def find_centers(
+    Psi: Floats, n_clusters: int, rng: np.random.RandomState, n_runs: int = 10, start: Labels | None = None
 ) -> Floats:
     """Return the centres of k-means on embedded rows; one thread, so that sums repeat to the bit.
 
@@ -225,12 +225,14 @@ def k_means(
     of many clusters.
     """
     with threadpool_limits(1), warnings.catch_warnings():
+        if len(Psi) <= ALL_ROWS:
+            return k_means(Psi, n_clusters, n_runs, rng, start).centers
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: warned of before
-        kind = KMeans if len(Psi) <= ALL_ROWS else partial(MiniBatchKMeans, batch_size=MINI_BATCH)
-        found = kind(n_clusters, n_init=n_init, random_state=rng).fit(Psi)
+        kind = partial(MiniBatchKMeans, n_clusters, batch_size=MINI_BATCH)
+        found = kind(n_init=n_runs, random_state=rng).fit(Psi)
         if start is not None and len(np.unique(start)) == n_clusters:
             means = np.stack([Psi[start == group].mean(0) for group in range(n_clusters)])
-            found = min(found, kind(n_clusters, init=means, n_init=1).fit(Psi), key=lambda one: float(one.inertia_))
+            found = min(found, kind(init=means, n_init=1).fit(Psi), key=lambda one: float(one.inertia_))
     centers: Floats = found.cluster_centers_
     return centers
 
@@ -249,7 +251,8 @@ def summarize(
     encoder = kept.encoder.requires_grad_(False).eval()
     Psi = encoder(X)[0]
     embedded = Psi.cpu().numpy()
-    centers = torch.from_numpy(k_means(embedded, n_clusters, rng) if kept.centers is None else kept.centers).to(Psi)
+    found = find_centers(embedded, n_clusters, rng) if kept.centers is None else kept.centers
+    centers = torch.from_numpy(found).to(Psi)
     nearest = squared_distances(Psi, centers).amin(1)
     tiny = torch.finfo(Psi.dtype).tiny ** 0.5
     landmarks, weights = _landmarks(embedded, rng)

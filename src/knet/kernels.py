@@ -94,6 +94,8 @@ def clump_gradient(Psi: Tensor, B: Tensor, sigma: float) -> Tensor:
 
     With M_ij = Gamma_ij K_ij the gradient at row i is (2 / sigma^2) sum_j M_ij (psi_j - psi_i).
     """
-    Psi = center_rows(Psi)  # far-away data loses no digits
-    M = (B @ B.mT).mul_(gaussian_kernel(Psi, Psi, sigma))
-    return (M @ Psi).sub_(M.sum(-1, keepdim=True) * Psi).mul_(2 / sigma).div_(sigma)
+    Z = center_rows(Psi).div_(sigma)  # far-away data loses no digits
+    halves = _half_squares(Z)
+    K = (Z @ Z.mT).sub_(halves).sub_(halves.mT).clamp_(LOG_FLOOR, 0).exp_()
+    M = (B @ B.mT).mul_(K)
+    return (M @ Z).sub_(M.sum(-1, keepdim=True) * Z).mul_(2 / sigma)

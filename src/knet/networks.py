@@ -125,8 +125,8 @@ class Written:
     """
 
     def __init__(self, net: ResidualMLP, restarts: slice) -> None:
-        self.skip = net.skip
         self.targets = [param.detach()[restarts] for param in (*net.weights, *net.biases)]
+        self.skip = net.skip.expand(len(self.targets[0]), *net.skip.shape)
         self.theta = nn.Parameter(torch.cat([target.reshape(-1) for target in self.targets]))
         self.theta.grad = torch.zeros_like(self.theta)
         self.parameters = [self.theta]
@@ -145,7 +145,7 @@ class Written:
         self.inputs = [X]  # of each layer
         for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             self.inputs.append(torch.baddbmm(b, self.inputs[-1], W).relu_())
-        return torch.baddbmm(self.biases[-1], self.inputs[-1], self.weights[-1]).add_(X @ self.skip)
+        return torch.baddbmm(self.biases[-1], self.inputs[-1], self.weights[-1]).baddbmm_(X, self.skip)
 
     def backward(self, slope: Tensor) -> None:
         """Fill `theta.grad` from the slope in the output, once per `forward`."""
@@ -154,7 +154,7 @@ class Written:
     def backward_to_input(self, slope: Tensor) -> Tensor:
         """Fill `theta.grad` and return the slope in X."""
         below = self._pass_down(slope)
-        return torch.bmm(below, self.weights[0].mT).add_(slope @ self.skip.mT)
+        return torch.bmm(below, self.weights[0].mT).baddbmm_(slope, self.skip.mT)
 
     def _pass_down(self, slope: Tensor) -> Tensor:
         """Fill the slope of every layer, the last one first, and return the slope in the output of the first one."""

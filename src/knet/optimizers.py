@@ -5,6 +5,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+TINY = 1e-30  # far below eps^2; from zero, small gradients give denormal numbers, whose roots cost 20 times more
+
 
 class Adam:
     """Adam (Kingma and Ba) over a few tensors."""
@@ -15,7 +17,7 @@ class Adam:
         self.params = [param for param in params if param.requires_grad]
         self.lr, self.betas, self.eps = lr, betas, eps
         self.means = [torch.zeros_like(param) for param in self.params]
-        self.squares = [torch.zeros_like(param) for param in self.params]
+        self.squares = [torch.full_like(param, TINY, requires_grad=False) for param in self.params]
         self.roots = [torch.empty_like(param, requires_grad=False) for param in self.params]  # scratch
         self.n_steps = 0
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
-from knet.affinity import Affinity, Array, candidates, partitions, squared_distances
-from knet.starts import FINALISTS, Candidate, Halves, Judge, best_of
+from knet.affinity import Affinity, candidates, partitions, squared_distances
+from knet.kmeans import Floats
+from knet.starts import FINALISTS, Candidate, Halves, Judge, best_of, rand_index
 
 SCAN_ROWS = 1000  # rows that a scan looks at
 ROWS_PER_CLUSTER = 4  # at least, for halves to be clustered
@@ -58,7 +58,7 @@ class Scan:
 
 
 def scan_rows(
-    X: Array, counts: Iterable[int], rng: np.random.RandomState, *, n_resamples: int = 5, n_jobs: int | None = None
+    X: Floats, counts: Iterable[int], rng: np.random.RandomState, *, n_resamples: int = 5, n_jobs: int | None = None
 ) -> Scan:
     """Compare numbers of clusters for scaled rows; the candidates are shared out by joblib."""
     wanted = check_counts(counts, X)
@@ -80,7 +80,7 @@ def scan_rows(
     return _judged([row for row in rows if row["n_clusters"] in wanted])
 
 
-def check_counts(counts: Iterable[int], X: Array) -> list[int]:
+def check_counts(counts: Iterable[int], X: Floats) -> list[int]:
     """Return the numbers of clusters in ascending order, or say why they cannot be compared on these rows."""
     wanted = sorted(set(counts))
     if not wanted or not all(isinstance(c, int | np.integer) for c in wanted) or wanted[0] < 2:
@@ -99,7 +99,7 @@ def _screen(affinity: Affinity, judge: Judge, halves: Halves, steps: Sequence[in
         return [judge.screen(affinity, *pair) for pair in halves.cluster(affinity, steps, seed)]
 
 
-def _embed(affinity: Affinity, D2: Array, most: int) -> tuple[Array, Array]:
+def _embed(affinity: Affinity, D2: Floats, most: int) -> tuple[Floats, Floats]:
     """Return eigenvalues and eigenvectors for up to `most` clusters, and one eigenvalue more for the gap."""
     with threadpool_limits(1):
         return affinity.embed(D2, most + 1)
@@ -116,13 +116,13 @@ class _Found:
 
 
 def _measure(
-    finalists: Sequence[tuple[Candidate, Array, Array]], c: int, judge: Judge, halves: Sequence[Halves], seed: int
+    finalists: Sequence[tuple[Candidate, Floats, Floats]], c: int, judge: Judge, halves: Sequence[Halves], seed: int
 ) -> _Found:
     """Let the finalists, each with its eigenvalues and eigenvectors, cluster all rows; resample the best of them."""
     with threadpool_limits(1):
         finished = [judge.finish(one, partitions(V, [c], seed)[0]) for one, _, V in finalists]
         best = best_of(finished)
-        again = [adjusted_rand_score(*pair.cluster(best.affinity, [c], seed)[0]) for pair in halves]
+        again = [rand_index(*pair.cluster(best.affinity, [c], seed)[0]) for pair in halves]
     values = next(values for one, (_, values, _) in zip(finished, finalists, strict=True) if one is best)
     return _Found(c, best, float(np.mean([best.reproducibility, *again])), float(values[c - 1] - values[c]))
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from knet.affinity import Labels
+from knet.kmeans import Labels
 from knet.spectral import DenseLaplacian, NystroemLaplacian, block_lanczos
 from knet.starts import choose_start, extend
 
@@ -126,7 +126,7 @@ def subset_size(pool: Tensor, n_rows: int, sigma: float, n_clusters: int, tol: f
     reference = NystroemLaplacian(pool, sigma).largest(n_clusters)[0]
     smallest = 30 * n_clusters
     for size in (size for size in SUBSET_SIZES if size >= smallest):
-        spectrum = block_lanczos(DenseLaplacian(pool[:size], sigma), n_clusters, None, tol=tol / 4).values
+        spectrum = block_lanczos(DenseLaplacian(pool[:size], sigma), n_clusters, tol=tol / 4).values
         if float((spectrum - reference).abs().max()) < tol:
             return size
     return max(SUBSET_SIZES[-1], smallest)

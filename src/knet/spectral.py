@@ -110,7 +110,13 @@ class Eigenpairs:
 
 
 def block_lanczos(
-    L: Laplacian, n_columns: int, start: Tensor | None, *, tol: float = 1e-6, depth: int = 6, max_products: int = 90
+    L: Laplacian | Tensor,
+    n_columns: int,
+    start: Tensor | None = None,
+    *,
+    tol: float = 1e-6,
+    depth: int = 6,
+    max_products: int = 90,
 ) -> Eigenpairs:
     """Return the largest eigenpairs of L by restarted block Lanczos from `start`, a U near the wanted one.
 
@@ -118,7 +124,7 @@ def block_lanczos(
     space so far are taken (Rayleigh-Ritz); after `depth` products the space starts anew from them.
     """
     n_block = n_columns + max(4, n_columns // 4)
-    block = _random_columns(L.d, n_block)
+    block = _random_columns(L if isinstance(L, Tensor) else L.d, n_block)
     if start is not None:
         block[:, :n_columns] = start
     basis = torch.linalg.qr(block)[0]

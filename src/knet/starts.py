@@ -11,7 +11,8 @@ reproducibility
 
 A small conductance alone can be a fluke of the sample, and a reproducible partition can cut straight through a dense
 region (k-means on two moons does). The smallest conductance / reproducibility wins. Halves are cheap to cluster, so all
-candidates are judged on halves first, and only the best of them cluster all the rows.
+candidates are judged on halves first, and only the best of them cluster all the rows, Gaussians first. One that
+proposes a partition which has been made is passed over.
 """
 
 from collections.abc import Sequence
@@ -20,11 +21,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import KNeighborsClassifier, kneighbors_graph
 from threadpoolctl import threadpool_limits
 
-from knet.affinity import Affinity, Array, Labels, candidates, partitions, squared_distances
+from knet.affinity import Affinity, candidates, partitions, squared_distances
+from knet.kmeans import Floats, Labels
 
 JUDGE_NEIGHBORS = 10  # of the graph on which all partitions are judged
 VOTE_NEIGHBORS = 5
@@ -57,7 +58,11 @@ class Candidate:
 
     def agreement(self, other: "Candidate") -> float:
         """Return how alike the partitions of two candidates are, as an adjusted Rand index."""
-        return float(np.mean([adjusted_rand_score(*pair) for pair in zip(self.halves, other.halves, strict=True)]))
+        return float(np.mean([rand_index(*pair) for pair in zip(self.halves, other.halves, strict=True)]))
+
+    def proposes(self, labels: Labels) -> bool:
+        """Say whether the partition of all rows would be this one, as far as the halves can tell."""
+        return float(np.mean([rand_index(half, labels) for half in self.halves])) >= SAME_PARTITION
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Start:
     considered: list[dict[str, object]]
 
 
-def choose_start(X: Array, n_clusters: int, rng: np.random.RandomState) -> Start:
+def choose_start(X: Floats, n_clusters: int, rng: np.random.RandomState) -> Start:
     """Choose among the candidate affinities for the rows of X, by their partitions.
 
     The width is the middle of the longest range of Gaussians that propose what the chosen affinity does, or, where none
@@ -81,22 +86,34 @@ def choose_start(X: Array, n_clusters: int, rng: np.random.RandomState) -> Start
         judge, halves = Judge(X), Halves(D2, n_clusters, rng)
         table = [judge.screen(one, *halves.cluster(one, [n_clusters], seed)[0]) for one in candidates(D2)]
         table.sort(key=lambda one: one.score)
-        for place, one in enumerate(table[:FINALISTS]):
-            labels = partitions(one.affinity.embed(D2, n_clusters)[1], [n_clusters], seed)[0]
-            table[place] = judge.finish(one, labels)
-    winner = best_of(table[:FINALISTS])
+        made: list[Labels] = []
+        for place, one in sorted(enumerate(table[:FINALISTS]), key=lambda pair: pair[1].affinity.ratio is None):
+            if not any(one.proposes(labels) for labels in made):
+                made.append(partitions(one.affinity.embed(D2, n_clusters)[1], [n_clusters], seed)[0])
+                table[place] = judge.finish(one, made[-1])
+    winner = best_of([one for one in table if one.labels is not None])
     assert winner.labels is not None
     return Start(winner.labels, _width(winner, table), [_row(one, winner) for one in table])
+
+
+def rand_index(one: Labels, other: Labels) -> float:
+    """Return the adjusted Rand index of two labelings by small whole numbers."""
+    counts = np.eye(one.max() + 1)[one].T @ np.eye(other.max() + 1)[other]
+    joint, rows, columns, pairs = (
+        (sizes * (sizes - 1)).sum() for sizes in (counts, counts.sum(1), counts.sum(0), counts.sum())
+    )
+    by_chance, at_most = rows * columns / pairs, (rows + columns) / 2
+    return float((joint - by_chance) / (at_most - by_chance)) if at_most != by_chance else 1.0
 
 
 class Judge:
     """The neighbour graph of some rows, on which partitions of them are compared."""
 
-    def __init__(self, X: Array) -> None:
+    def __init__(self, X: Floats) -> None:
         n_neighbors = min(JUDGE_NEIGHBORS, len(X) - 1)
         graph: csr_matrix = kneighbors_graph(X, n_neighbors)
         self.graph = (graph + graph.T) / 2
-        self.volumes: Array = np.asarray(self.graph.sum(1)).ravel()
+        self.volumes: Floats = np.asarray(self.graph.sum(1)).ravel()
 
     def conductance(self, labels: Labels) -> float:
         """Return the mean over groups of the share of a group's edges that leave it, with one edge added to each.
@@ -111,7 +128,7 @@ class Judge:
     def screen(self, affinity: Affinity, one: Labels, other: Labels) -> Candidate:
         """Measure two labelings of all rows, each found on one half."""
         conductance = (self.conductance(one) + self.conductance(other)) / 2
-        return Candidate(affinity, (one, other), conductance, float(adjusted_rand_score(one, other)))
+        return Candidate(affinity, (one, other), conductance, rand_index(one, other))
 
     def finish(self, one: Candidate, labels: Labels) -> Candidate:
         """Measure the partition that a candidate makes of all rows."""
@@ -124,7 +141,7 @@ class Halves:
     Where halves would be too small for the number of clusters, both are all the rows.
     """
 
-    def __init__(self, D2: Array, n_clusters: int, rng: np.random.RandomState) -> None:
+    def __init__(self, D2: Floats, n_clusters: int, rng: np.random.RandomState) -> None:
         n = len(D2)
         order = rng.permutation(n)
         parts = np.array_split(order, 2) if n // 2 >= 2 * n_clusters else [order, order]
@@ -150,7 +167,7 @@ def _vote(own: Labels, rows: NDArray[np.intp], nearest: NDArray[np.intp]) -> Lab
     return labels
 
 
-def extend(labels: Labels, X: Array, X_new: Array) -> Labels:
+def extend(labels: Labels, X: Floats, X_new: Floats) -> Labels:
     """Return for each new row the label that most of its nearest rows of X have."""
     vote = KNeighborsClassifier(min(VOTE_NEIGHBORS, len(X))).fit(X, labels)
     extended: Labels = vote.predict(X_new)
