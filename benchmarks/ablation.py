@@ -20,8 +20,7 @@ from knet.metrics import ari
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "n_init=2": {"n_init": 2},
-    "n_init=4": {"n_init": 4},
+    "n_init=1": {"n_init": 1},
     "hidden_width=32": {"hidden_width": 32},
     "hidden_width=256": {"hidden_width": 256},
     "n_hidden_layers=1": {"n_hidden_layers": 1},

@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
 
-from knet import KNet, affinity, starts
+from knet import KNet, affinity, estimator, starts
 from knet.affinity import (
     Affinity,
     candidates,
@@ -228,6 +228,58 @@ def test_the_best_partition_is_kept_and_no_improvement_ends_the_fit():
     assert keeper.kept.round == 2
     torch.testing.assert_close(keeper.kept.encoder(X)[0], X)
     assert float(keeper.kept.U[0, 0]) == 2.0
+
+
+@pytest.fixture
+def keepers(monkeypatch):
+    """Return a list that fills with what judges each group of restarts, and how many these are."""
+    found = []
+
+    class Recorded(BestPartition):
+        def see(self, one, encoder):
+            self.n_restarts = len(one.U)
+            return super().see(one, encoder)
+
+        def __init__(self, *args):
+            super().__init__(*args)
+            found.append(self)
+
+    monkeypatch.setattr(estimator, "BestPartition", Recorded)
+    return found
+
+
+def test_one_restart_is_enough_where_it_keeps_the_start(seed, keepers):
+    X, _ = make_blobs(150, centers=[[0, 0], [9, 0], [0, 9]], random_state=seed)
+    KNet(3, random_state=seed, max_rounds=2).fit(X)
+    assert [one.n_restarts for one in keepers] == [1]
+    assert keepers[0].shortfall == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("n_init", "groups"), [(1, [1]), (2, [1, 1]), (4, [1, 3])])
+def test_the_other_restarts_follow_where_the_first_falls_short(monkeypatch, keepers, n_init, groups):
+    X, _ = make_moons(150, noise=0.3, random_state=0)
+    monkeypatch.setattr(estimator, "CLEARLY_SHORT", 0.0)
+    model = KNet(2, random_state=0, n_init=n_init, max_rounds=2, steps_per_round=20).fit(X)
+    assert [one.n_restarts for one in keepers] == groups
+    best = min(keepers, key=lambda one: one.best)
+    assert best.judge.conductance(model.labels_) == pytest.approx(best.best)
+    assert model.best_round_ == best.kept.round
+    assert 1 <= len(model.history_) <= 2
+
+
+def test_the_better_separated_restart_is_kept(monkeypatch, keepers):
+    X, _ = make_moons(150, noise=0.3, random_state=0)
+    shortfalls = iter([3.0, 2.0])
+    monkeypatch.setattr(BestPartition, "shortfall", property(lambda self: next(shortfalls)))
+    model = KNet(2, random_state=0, max_rounds=1, steps_per_round=20).fit(X)
+    np.testing.assert_allclose(model.cluster_centers_, keepers[1].kept.centers, atol=1e-5)
+
+
+def test_no_more_restarts_are_tried_when_a_callback_asks_to_stop(monkeypatch, keepers):
+    X, _ = make_moons(150, noise=0.3, random_state=0)
+    monkeypatch.setattr(BestPartition, "shortfall", 9.0)
+    KNet(2, random_state=0, callback=lambda row: True, steps_per_round=5).fit(X)
+    assert [one.n_restarts for one in keepers] == [1]
 
 
 def test_the_way_through_the_rounds_is_kept_on_demand():

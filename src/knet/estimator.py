@@ -20,6 +20,7 @@ from knet._callbacks import CallbackSupportMixin, RoundReporter, RoundTasks, wit
 from knet._collections import check_in_memory, lazy_on_collections
 from knet.exceptions import KNetConvergenceWarning, warn_user
 from knet.fitting import (
+    CLEARLY_SHORT,
     HOLD,
     BestPartition,
     Kept,
@@ -35,6 +36,7 @@ from knet.fitting import (
     sample_embedding,
     summarize,
 )
+from knet.kmeans import Labels
 from knet.networks import Encoder
 from knet.predictor import Floats, standardize
 from knet.scanning import SCAN_ROWS, Scan, scan_rows
@@ -115,9 +117,9 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Most megabytes that kernels of U-steps may keep, with laplacian="auto".
     train_size : "auto", int or float, default="auto"
         Rows to train on: a count, a fraction, or enough for their spectrum to be close to that of all rows.
-    n_init : int, default=1
-        Restarts, trained side by side. With sigma="auto" the one whose clusters are best separated in the data is kept,
-        else the one with the largest HSIC.
+    n_init : int, default=4
+        Restarts. With sigma="auto" one is trained first, the others only where its clusters are clearly worse separated
+        than those that it started from, and the best separated are kept; else all, side by side, for the largest HSIC.
     max_rounds : int, default=15
         Most rounds of a theta-step and a U-step.
     tol : float, default=0.01
@@ -197,7 +199,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         laplacian: str = "auto",
         memory_budget: float = 512,
         train_size: str | int | float = "auto",
-        n_init: int = 1,
+        n_init: int = 4,
         max_rounds: int = 15,
         tol: float = 0.01,
         steps_per_round: int = 200,
@@ -270,7 +272,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         like = torch.empty(0, dtype=torch.float32 if single else torch.float64, device=device)
         X_train = standardize(X[plan.rows], shift, scale, like=like)
         with own_randomness(rng, device) as generator:
-            tasks = RoundTasks(self, self.max_rounds, X)
+            tasks = RoundTasks(self, 2 * self.max_rounds, X)  # there may be more restarts after the first
             learned = self._learn(X_train.float() if self.scale == "standard" else X_train, plan, generator, rng, tasks)
             kept, sigma = learned.kept, learned.sigma
             kept.encoder.to(X_train.dtype)
@@ -330,6 +332,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         The paper's other way to label new data: it follows clusters that have moved, where `predict` keeps the centres.
         """
         X = self._validate(X)
+        if len(X) < self.n_clusters:
+            raise ValueError(f"{len(X)} rows are too few to recluster into n_clusters={self.n_clusters} groups.")
         Psi = self.predictor_.embed(X)
         centers = find_centers(Psi, self.n_clusters, check_random_state(self.random_state))
         cost = cdist(centers, self.cluster_centers_, "sqeuclidean")
@@ -387,20 +391,11 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _learn(
         self, X: torch.Tensor, plan: Plan, generator: torch.Generator, rng: np.random.RandomState, tasks: RoundTasks
     ) -> Learned:
-        """Run Algorithm 1 on the scaled training rows and keep the best of its restarts."""
-        auto_width = min(max(128, 2 * X.shape[1]), 512)
-        auto_batch = min(max(64, 4 * self.n_clusters), 256)
-        encoder, decoder = build_networks(
-            X,
-            n_components=X.shape[1] + 1 if isinstance(self.n_components, str) else self.n_components,
-            width=auto_width if self.hidden_width == "auto" else int(self.hidden_width),
-            depth=self.n_hidden_layers,
-            start=self.init,
-            module=self.encoder,
-            n_restarts=self.n_init,
-            with_decoder=self.reconstruction_weight != 0,
-            generator=generator,
-        )
+        """Run Algorithm 1 on the scaled training rows and keep the best of its restarts.
+
+        From the paper's start all restarts are trained side by side. From a partition to start from, one is trained
+        first, and the others only where its clusters fall clearly short of that partition.
+        """
         make_laplacian = self._make_laplacian()
         n_columns = max(1, self.n_clusters - (self.u_columns == "c-1"))
         start = plan.start_labels(X)
@@ -409,16 +404,57 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             U = L.largest(n_columns)[1]
         else:
             U = indicator_embedding(torch.from_numpy(start).to(L.d.device), self.n_clusters, n_columns)
+        train = partial(self._train, X, U, start, plan.sigma, make_laplacian, generator, rng, tasks)
         single = self.n_clusters == 1 or check_distinct(X.cpu().numpy(), self.n_clusters) == 1
         if single or not check_kernel(L, plan.sigma):
-            return Learned(Kept(encoder.restart(0), U, 0, 0), plan.sigma, [], None, start)
-        sigma = self._embedded_sigma(encoder, X, plan.sigma, rng)
+            encoder, _ = self._build_networks(X, 1, generator)
+            return Learned(Kept(encoder, U, 0, 0), plan.sigma, [], None, start)
+        if start is None:
+            return train(self.n_init)
+        learned = train(1)
+        if learned.shortfall > CLEARLY_SHORT and self.n_init > 1:
+            learned = min(learned, train(self.n_init - 1), key=lambda one: one.shortfall)
+        return learned
+
+    def _build_networks(
+        self, X: torch.Tensor, n_restarts: int, generator: torch.Generator
+    ) -> tuple[Encoder, nn.Module | None]:
+        """Return encoder and decoder at their start."""
+        auto_width = min(max(128, 2 * X.shape[1]), 512)
+        return build_networks(
+            X,
+            n_components=X.shape[1] + 1 if isinstance(self.n_components, str) else self.n_components,
+            width=auto_width if self.hidden_width == "auto" else int(self.hidden_width),
+            depth=self.n_hidden_layers,
+            start=self.init,
+            module=self.encoder,
+            n_restarts=n_restarts,
+            with_decoder=self.reconstruction_weight != 0,
+            generator=generator,
+        )
+
+    def _train(
+        self,
+        X: torch.Tensor,
+        U: torch.Tensor,
+        start: Labels | None,
+        sigma: float,
+        make_laplacian: Callable[[torch.Tensor, float], Laplacian],
+        generator: torch.Generator,
+        rng: np.random.RandomState,
+        tasks: RoundTasks,
+        n_restarts: int,
+    ) -> Learned:
+        """Train some restarts side by side, from one U."""
+        encoder, decoder = self._build_networks(X, n_restarts, generator)
+        sigma = self._embedded_sigma(encoder, X, sigma, rng)
+        auto_batch = min(max(64, 4 * self.n_clusters), 256)
         lam = self.reconstruction_weight
         rounds = alternate(
             X,
             encoder,
             decoder,
-            U.expand(self.n_init, -1, -1),
+            U.expand(n_restarts, -1, -1),
             theta_step=ThetaStep(
                 sigma,
                 self.steps_per_round,
@@ -463,30 +499,32 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     ) -> Learned:
         """Consume the rounds: keep the best, report each, stop when asked to, warn when they ran out."""
         histories: list[list[dict[str, float]]] = []  # a row for each restart; U of past rounds is let go
-        stopped = False
+        done = asked = False
         embedded = [sample_embedding(encoder, X)] if self.keep_rounds else []
         with RoundReporter(self.verbose, self.max_rounds) as report:
             for one in rounds:
-                histories.append([one.row(restart) for restart in range(self.n_init)])
+                histories.append([one.row(restart) for restart in range(len(one.U))])
                 if self.keep_rounds:
                     embedded.append(sample_embedding(encoder, X))
-                stopped = keeper.see(one, encoder)
+                done = keeper.see(one, encoder)
                 row = one.row(keeper.kept.restart)
                 report(row)
-                stopped |= self.callback is not None and bool(self.callback(dict(row)))
-                stopped |= tasks.round_done()
-                if stopped:
+                asked = self.callback is not None and bool(self.callback(dict(row)))
+                asked |= tasks.round_done()
+                if done or asked:
                     break
         change = max(row["u_change"] for row in histories[-1])
-        if isinstance(keeper, LastRound) and len(histories) == self.max_rounds and change >= self.tol and not stopped:
+        ran_out = len(histories) == self.max_rounds and not asked
+        if isinstance(keeper, LastRound) and ran_out and change >= self.tol:
             warn_user(
                 f"Stopped after max_rounds={self.max_rounds} with U still changing by {change:.2g} (tol={self.tol:g}). "
                 "Increase max_rounds or tol.",
                 KNetConvergenceWarning,
             )
         way = np.stack([Psi[keeper.kept.restart] for Psi in embedded[: keeper.kept.round + 1]]) if embedded else None
-        start = None if isinstance(keeper, LastRound) else keeper.start
-        return Learned(keeper.kept, sigma, [rows[keeper.kept.restart] for rows in histories], way, start)
+        history = [rows[keeper.kept.restart] for rows in histories]
+        shortfall = 1.0 if asked else keeper.shortfall  # who asks to stop wants no more restarts
+        return Learned(keeper.kept, sigma, history, way, keeper.start, shortfall)
 
     @contextmanager
     def _columns_restored_on_error(self) -> Iterator[None]:

@@ -30,6 +30,7 @@ SUMMARY_ROWS = 256  # landmarks that stand for the training rows in degrees
 SUMMARY_SHARE = 4  # training rows per landmark, at least
 MOMENT_ROWS = 65_536  # rows in double precision at a time
 HOLD = 0.9  # share of HSIC that psi has to reach before a chosen start is let go
+CLEARLY_SHORT = 1.5  # conductance of the clusters kept against the start's, from which other restarts are worth a try
 PATIENCE = 4  # rounds without a better partition after which training ends
 ALL_ROWS = 50_000  # up to here k-means looks at all rows in each iteration
 MINI_BATCH = 4096  # rows it looks at in an iteration beyond
@@ -134,17 +135,24 @@ class Kept:
 
 @dataclass(frozen=True)
 class Learned:
-    """What training gives: the encoder kept, the kernel's width, a row per round, rows on their way, and the start."""
+    """What training gives: the encoder kept, the kernel's width, a row per round, rows on their way, and the start.
+
+    `shortfall` is the conductance of the clusters kept against that of the start.
+    """
 
     kept: Kept
     sigma: float
     history: list[dict[str, float]]
     way: Floats | None
     start: Labels | None
+    shortfall: float = 1.0
 
 
 class LastRound:
     """Keep the last round of the restart with the largest HSIC, as Algorithm 1 does."""
+
+    start = None
+    shortfall = 1.0
 
     def see(self, one: Round, encoder: Encoder) -> bool:
         """Look at a round; never ask to stop."""
@@ -176,6 +184,11 @@ class BestPartition:
                 self.best = conductance
                 self.kept = Kept(encoder.restart(restart), one.U[restart], restart, one.index, centers)
         return one.index - self.kept.round >= PATIENCE
+
+    @property
+    def shortfall(self) -> float:
+        """Conductance of the clusters kept against that of the partition to start from."""
+        return self.best / self.judge.conductance(self.start)
 
 
 @torch.no_grad()
