@@ -28,6 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "u_columns=c": {"u_columns": "c"},
     "u_update=sma": {"u_update": "sma"},
     "steps_per_round=50": {"steps_per_round": 50},
+    "tol=0.01": {"tol": 0.01},
     "max_rounds=1": {"max_rounds": 1},
     "lambda balanced": {"reconstruction_weight": "balanced"},
     "sigma=median": {"sigma": "median"},

@@ -133,7 +133,7 @@ def fit(
     sigma: Annotated[str, typer.Option(help="Width of the kernel: auto, median, or a number.")] = "auto",
     sigma_scale: Annotated[float, typer.Option(help="Multiplies auto and median.")] = 1.0,
     train_size: Annotated[str, typer.Option(help="Rows to train on: auto, a count, or a fraction like 0.1.")] = "auto",
-    restarts: Annotated[int | None, typer.Option(help="Restarts; the best is kept.")] = None,
+    restarts: Annotated[int | None, typer.Option(help="Most restarts; the best is kept.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Most rounds of training.")] = None,
     refits: Refits = 2,
     seed: Seed = 0,

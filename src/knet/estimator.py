@@ -122,7 +122,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         than those that it started from, and the best separated are kept; else all, side by side, for the largest HSIC.
     max_rounds : int, default=15
         Most rounds of a theta-step and a U-step.
-    tol : float, default=0.01
+    tol : float, default=0.05
         Training stops when span(U) moves by less, on a scale from 0 to 1.
     steps_per_round : int, default=200
         Gradient steps of a theta-step.
@@ -201,7 +201,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         train_size: str | int | float = "auto",
         n_init: int = 4,
         max_rounds: int = 15,
-        tol: float = 0.01,
+        tol: float = 0.05,
         steps_per_round: int = 200,
         batch_size: str | int = "auto",
         lr: float = 1e-3,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-ALL: dict[str, Any] = {"sigma": "median", "n_components": None}
+ALL: dict[str, Any] = {"sigma": "median", "n_components": None, "tol": 0.01}
 NARROW = ALL | {"sigma_scale": 0.1}
 SYNTHETIC = NARROW | {"hidden_width": 20, "n_hidden_layers": 2, "n_init": 5}
 REAL = ALL | {"n_hidden_layers": 2, "batch_size": 32, "n_init": 1}
