@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
 
-from knet import KNet, affinity, estimator, starts
+from knet import KNet, affinity, learning, starts
 from knet.affinity import (
     Affinity,
     candidates,
@@ -244,7 +244,7 @@ def keepers(monkeypatch):
             super().__init__(*args)
             found.append(self)
 
-    monkeypatch.setattr(estimator, "BestPartition", Recorded)
+    monkeypatch.setattr(learning, "BestPartition", Recorded)
     return found
 
 
@@ -258,7 +258,7 @@ def test_one_restart_is_enough_where_it_keeps_the_start(seed, keepers):
 @pytest.mark.parametrize(("n_init", "groups"), [(1, [1]), (2, [1, 1]), (4, [1, 3])])
 def test_the_other_restarts_follow_where_the_first_falls_short(monkeypatch, keepers, n_init, groups):
     X, _ = make_moons(150, noise=0.3, random_state=0)
-    monkeypatch.setattr(estimator, "CLEARLY_SHORT", 0.0)
+    monkeypatch.setattr(learning, "CLEARLY_SHORT", 0.0)
     model = KNet(2, random_state=0, n_init=n_init, max_rounds=2, steps_per_round=20).fit(X)
     assert [one.n_restarts for one in keepers] == groups
     best = min(keepers, key=lambda one: one.best)

@@ -1,8 +1,7 @@
 """KNet, the scikit-learn estimator: validation, the way of the data, and the only fitted state."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,33 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from knet import _validation as rules
-from knet._callbacks import CallbackSupportMixin, RoundReporter, RoundTasks, with_callbacks
+from knet._callbacks import CallbackSupportMixin, RoundTasks, with_callbacks
 from knet._collections import check_in_memory, lazy_on_collections
-from knet.exceptions import KNetConvergenceWarning, warn_user
-from knet.fitting import (
-    CLEARLY_SHORT,
-    HOLD,
-    BestPartition,
-    Kept,
-    LastRound,
-    Learned,
-    build_networks,
-    check_distinct,
-    check_kernel,
-    column_scale,
-    find_centers,
-    own_randomness,
-    resolve_device,
-    sample_embedding,
-    summarize,
-)
-from knet.kmeans import Labels
-from knet.networks import Encoder
+from knet.fitting import column_scale, find_centers, own_randomness, resolve_device, summarize
+from knet.learning import Learner
 from knet.predictor import Floats, standardize
 from knet.scanning import SCAN_ROWS, Scan, scan_rows
-from knet.selection import POOL_ROWS, Plan, median_distance, plan_training
-from knet.spectral import LAPLACIANS, U_STEPS, Laplacian, indicator_embedding, laplacian
-from knet.training import Round, ThetaStep, alternate, balanced_lambda, constant_lambda
+from knet.selection import POOL_ROWS, Plan, plan_training
+from knet.spectral import LAPLACIANS, U_STEPS
 
 RULES: dict[str, tuple[Any, ...]] = {
     "n_clusters": (rules.integer(1),),
@@ -273,7 +253,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         X_train = standardize(X[plan.rows], shift, scale, like=like)
         with own_randomness(rng, device) as generator:
             tasks = RoundTasks(self, 2 * self.max_rounds, X)  # there may be more restarts after the first
-            learned = self._learn(X_train.float() if self.scale == "standard" else X_train, plan, generator, rng, tasks)
+            rows = X_train.float() if self.scale == "standard" else X_train
+            learned = Learner(self, rows, plan, generator, rng, tasks).learn()
             kept, sigma = learned.kept, learned.sigma
             kept.encoder.to(X_train.dtype)
             predictor = summarize(kept, X_train, shift, scale, sigma=sigma, n_clusters=self.n_clusters, rng=rng)
@@ -387,144 +368,6 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             n_clusters=self.n_clusters,
             rng=rng,
         )
-
-    def _learn(
-        self, X: torch.Tensor, plan: Plan, generator: torch.Generator, rng: np.random.RandomState, tasks: RoundTasks
-    ) -> Learned:
-        """Run Algorithm 1 on the scaled training rows and keep the best of its restarts.
-
-        From the paper's start all restarts are trained side by side. From a partition to start from, one is trained
-        first, and the others only where its clusters fall clearly short of that partition.
-        """
-        make_laplacian = self._make_laplacian()
-        n_columns = max(1, self.n_clusters - (self.u_columns == "c-1"))
-        start = plan.start_labels(X)
-        L = make_laplacian(X, plan.sigma)
-        if start is None:
-            U = L.largest(n_columns)[1]
-        else:
-            U = indicator_embedding(torch.from_numpy(start).to(L.d.device), self.n_clusters, n_columns)
-        train = partial(self._train, X, U, start, plan.sigma, make_laplacian, generator, rng, tasks)
-        single = self.n_clusters == 1 or check_distinct(X.cpu().numpy(), self.n_clusters) == 1
-        if single or not check_kernel(L, plan.sigma):
-            encoder, _ = self._build_networks(X, 1, generator)
-            return Learned(Kept(encoder, U, 0, 0), plan.sigma, [], None, start)
-        if start is None:
-            return train(self.n_init)
-        learned = train(1)
-        if learned.shortfall > CLEARLY_SHORT and self.n_init > 1:
-            learned = min(learned, train(self.n_init - 1), key=lambda one: one.shortfall)
-        return learned
-
-    def _build_networks(
-        self, X: torch.Tensor, n_restarts: int, generator: torch.Generator
-    ) -> tuple[Encoder, nn.Module | None]:
-        """Return encoder and decoder at their start."""
-        auto_width = min(max(128, 2 * X.shape[1]), 512)
-        return build_networks(
-            X,
-            n_components=X.shape[1] + 1 if isinstance(self.n_components, str) else self.n_components,
-            width=auto_width if self.hidden_width == "auto" else int(self.hidden_width),
-            depth=self.n_hidden_layers,
-            start=self.init,
-            module=self.encoder,
-            n_restarts=n_restarts,
-            with_decoder=self.reconstruction_weight != 0,
-            generator=generator,
-        )
-
-    def _train(
-        self,
-        X: torch.Tensor,
-        U: torch.Tensor,
-        start: Labels | None,
-        sigma: float,
-        make_laplacian: Callable[[torch.Tensor, float], Laplacian],
-        generator: torch.Generator,
-        rng: np.random.RandomState,
-        tasks: RoundTasks,
-        n_restarts: int,
-    ) -> Learned:
-        """Train some restarts side by side, from one U."""
-        encoder, decoder = self._build_networks(X, n_restarts, generator)
-        sigma = self._embedded_sigma(encoder, X, sigma, rng)
-        auto_batch = min(max(64, 4 * self.n_clusters), 256)
-        lam = self.reconstruction_weight
-        rounds = alternate(
-            X,
-            encoder,
-            decoder,
-            U.expand(n_restarts, -1, -1),
-            theta_step=ThetaStep(
-                sigma,
-                self.steps_per_round,
-                auto_batch if self.batch_size == "auto" else int(self.batch_size),
-                self.lr,
-                through_degrees=self.degrees == "differentiated",
-            ),
-            u_step=self.u_update if callable(self.u_update) else U_STEPS[self.u_update],
-            laplacian=make_laplacian,
-            lambda_rule=balanced_lambda if lam == "balanced" else constant_lambda(float(lam)),
-            max_rounds=self.max_rounds,
-            tol=self.tol,
-            generator=generator,
-            hold=0.0 if start is None else HOLD,
-        )
-        keeper = LastRound() if start is None else BestPartition(X, start, self.n_clusters, int(rng.randint(2**31 - 1)))
-        return self._follow(rounds, X, encoder, sigma, keeper, tasks)
-
-    def _make_laplacian(self) -> Callable[[torch.Tensor, float], Laplacian]:
-        """Return the function that makes L, within its part of the budget: several restarts have theirs at a time."""
-        if self.laplacian != "auto":
-            return LAPLACIANS[self.laplacian]
-        n_alive = min(self.n_init, torch.get_num_threads())
-        return partial(laplacian, budget=self.memory_budget * 2**20 / n_alive)
-
-    def _embedded_sigma(self, encoder: Encoder, X: torch.Tensor, sigma: float, rng: np.random.RandomState) -> float:
-        """Return the width for the embedding: as large against its median distance as `sigma` is in the data."""
-        if (self.encoder is None and self.init == "identity") or not isinstance(self.sigma, str):
-            return sigma
-        with torch.no_grad():
-            median = median_distance(encoder(X)[0], rng)
-        return sigma * median / median_distance(X, rng) if median > 0 else sigma
-
-    def _follow(
-        self,
-        rounds: Iterator[Round],
-        X: torch.Tensor,
-        encoder: Encoder,
-        sigma: float,
-        keeper: LastRound | BestPartition,
-        tasks: RoundTasks,
-    ) -> Learned:
-        """Consume the rounds: keep the best, report each, stop when asked to, warn when they ran out."""
-        histories: list[list[dict[str, float]]] = []  # a row for each restart; U of past rounds is let go
-        done = asked = False
-        embedded = [sample_embedding(encoder, X)] if self.keep_rounds else []
-        with RoundReporter(self.verbose, self.max_rounds) as report:
-            for one in rounds:
-                histories.append([one.row(restart) for restart in range(len(one.U))])
-                if self.keep_rounds:
-                    embedded.append(sample_embedding(encoder, X))
-                done = keeper.see(one, encoder)
-                row = one.row(keeper.kept.restart)
-                report(row)
-                asked = self.callback is not None and bool(self.callback(dict(row)))
-                asked |= tasks.round_done()
-                if done or asked:
-                    break
-        change = max(row["u_change"] for row in histories[-1])
-        ran_out = len(histories) == self.max_rounds and not asked
-        if isinstance(keeper, LastRound) and ran_out and change >= self.tol:
-            warn_user(
-                f"Stopped after max_rounds={self.max_rounds} with U still changing by {change:.2g} (tol={self.tol:g}). "
-                "Increase max_rounds or tol.",
-                KNetConvergenceWarning,
-            )
-        way = np.stack([Psi[keeper.kept.restart] for Psi in embedded[: keeper.kept.round + 1]]) if embedded else None
-        history = [rows[keeper.kept.restart] for rows in histories]
-        shortfall = 1.0 if asked else keeper.shortfall  # who asks to stop wants no more restarts
-        return Learned(keeper.kept, sigma, history, way, keeper.start, shortfall)
 
     @contextmanager
     def _columns_restored_on_error(self) -> Iterator[None]:

@@ -30,7 +30,6 @@ SUMMARY_ROWS = 256  # landmarks that stand for the training rows in degrees
 SUMMARY_SHARE = 4  # training rows per landmark, at least
 MOMENT_ROWS = 65_536  # rows in double precision at a time
 HOLD = 0.9  # share of HSIC that psi has to reach before a chosen start is let go
-CLEARLY_SHORT = 1.5  # conductance of the clusters kept against the start's, from which other restarts are worth a try
 PATIENCE = 4  # rounds without a better partition after which training ends
 ALL_ROWS = 50_000  # up to here k-means looks at all rows in each iteration
 MINI_BATCH = 4096  # rows it looks at in an iteration beyond
@@ -151,7 +150,6 @@ class Learned:
 class LastRound:
     """Keep the last round of the restart with the largest HSIC, as Algorithm 1 does."""
 
-    start = None
     shortfall = 1.0
 
     def see(self, one: Round, encoder: Encoder) -> bool:
