@@ -4,8 +4,9 @@ import threading
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from knet.threads import even_groups, in_threads, one_thread
+from knet.threads import even_groups, in_threads, one_blas_thread, one_thread
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -23,6 +24,21 @@ def test_one_thread_restores_the_count_even_after_an_error(n_threads):
     with pytest.raises(RuntimeError, match="stop"), one_thread():
         raise RuntimeError("stop")
     assert torch.get_num_threads() == n_threads
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_one_blas_thread_restores_the_count_even_after_an_error():
+    with threadpool_limits(2):
+        before = blas_threads()
+        with one_blas_thread():
+            assert set(blas_threads()) == {1}
+        assert blas_threads() == before
+        with pytest.raises(RuntimeError, match="stop"), one_blas_thread():
+            raise RuntimeError("stop")
+        assert blas_threads() == before
 
 
 @pytest.mark.parametrize("n_pieces", [0, 1, 2, 17])

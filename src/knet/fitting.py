@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from knet.exceptions import KNetDataWarning, warn_user
@@ -24,6 +23,7 @@ from knet.networks import Copies, Encoder, ResidualMLP, linear_start, pretrain
 from knet.predictor import FAR, Floats, Predictor, float_dtype
 from knet.spectral import Laplacian
 from knet.starts import Judge
+from knet.threads import one_blas_thread
 from knet.training import Round
 
 SUMMARY_ROWS = 256  # landmarks that stand for the training rows in degrees
@@ -235,7 +235,7 @@ def find_centers(
     With a partition to `start` from, one more run begins at the means of its groups: random beginnings seldom find all
     of many clusters.
     """
-    with threadpool_limits(1), warnings.catch_warnings():
+    with one_blas_thread(), warnings.catch_warnings():
         if len(Psi) <= ALL_ROWS:
             return k_means(Psi, n_clusters, n_runs, rng, start).centers
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: warned of before
@@ -282,7 +282,7 @@ def summarize(
 def _landmarks(embedded: Floats, rng: np.random.RandomState) -> tuple[Floats, NDArray[np.int64]]:
     """Return centres of small groups of embedded rows, and how many rows each stands for."""
     n_groups = max(1, min(SUMMARY_ROWS, len(np.unique(embedded, axis=0)) // SUMMARY_SHARE))
-    with threadpool_limits(1):
+    with one_blas_thread():
         kind = KMeans if len(embedded) <= ALL_ROWS else partial(MiniBatchKMeans, batch_size=MINI_BATCH)
         groups = kind(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
     centers, counts = groups.cluster_centers_, np.bincount(groups.labels_, minlength=n_groups)

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from knet.affinity import Affinity, candidates, partitions, squared_distances
 from knet.kmeans import Floats
 from knet.starts import FINALISTS, Candidate, Halves, Judge, best_of, rand_index
+from knet.threads import one_blas_thread
 
 SCAN_ROWS = 1000  # rows that a scan looks at
 ROWS_PER_CLUSTER = 4  # at least, for halves to be clustered
@@ -95,13 +95,13 @@ def check_counts(counts: Iterable[int], X: Floats) -> list[int]:
 
 def _screen(affinity: Affinity, judge: Judge, halves: Halves, steps: Sequence[int], seed: int) -> list[Candidate]:
     """Cluster both halves by one affinity, for every number of clusters."""
-    with threadpool_limits(1):
+    with one_blas_thread():
         return [judge.screen(affinity, *pair) for pair in halves.cluster(affinity, steps, seed)]
 
 
 def _embed(affinity: Affinity, D2: Floats, most: int) -> tuple[Floats, Floats]:
     """Return eigenvalues and eigenvectors for up to `most` clusters, and one eigenvalue more for the gap."""
-    with threadpool_limits(1):
+    with one_blas_thread():
         return affinity.embed(D2, most + 1)
 
 
@@ -119,7 +119,7 @@ def _measure(
     finalists: Sequence[tuple[Candidate, Floats, Floats]], c: int, judge: Judge, halves: Sequence[Halves], seed: int
 ) -> _Found:
     """Let the finalists, each with its eigenvalues and eigenvectors, cluster all rows; resample the best of them."""
-    with threadpool_limits(1):
+    with one_blas_thread():
         finished = [judge.finish(one, partitions(V, [c], seed)[0]) for one, _, V in finalists]
         best = best_of(finished)
         again = [rand_index(*pair.cluster(best.affinity, [c], seed)[0]) for pair in halves]

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.neighbors import KNeighborsClassifier, kneighbors_graph
-from threadpoolctl import threadpool_limits
 
 from knet.affinity import Affinity, candidates, partitions, squared_distances
 from knet.kmeans import Floats, Labels
+from knet.threads import one_blas_thread
 
 JUDGE_NEIGHBORS = 10  # of the graph on which all partitions are judged
 VOTE_NEIGHBORS = 5
@@ -81,7 +81,7 @@ def choose_start(X: Floats, n_clusters: int, rng: np.random.RandomState) -> Star
     does, that of the Gaussian which agrees with it best.
     """
     seed = int(rng.randint(2**31 - 1))
-    with threadpool_limits(1):
+    with one_blas_thread():
         D2 = squared_distances(X)
         judge, halves = Judge(X), Halves(D2, n_clusters, rng)
         table = [judge.screen(one, *halves.cluster(one, [n_clusters], seed)[0]) for one in candidates(D2)]

@@ -7,10 +7,12 @@ work to do, the waiting costs more than the work; pieces that never wait for eac
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -25,6 +27,19 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(n_threads)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run the products of NumPy and SciPy on one thread for a while, so that their sums repeat to the bit."""
+    with _thread_pools().limit(limits=1):
+        yield
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Return the thread pools of this process; to look for them takes milliseconds, so it is done once."""
+    return ThreadpoolController()
 
 
 def in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
