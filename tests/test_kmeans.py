@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from knet import kmeans
+from knet import fitting, kmeans
 from knet.kmeans import k_means, seeds
 
 
@@ -89,10 +89,11 @@ def test_fewer_different_rows_than_clusters_give_finite_centres(rng, n_distinct)
     assert found.error == pytest.approx(0, abs=1e-12)
 
 
-def test_runs_in_groups_find_what_they_find_side_by_side(rng, monkeypatch):
+@pytest.mark.parametrize("n_bytes", [200 * 7 * 8 * 2, 1])
+def test_runs_in_groups_find_what_they_find_side_by_side(rng, monkeypatch, n_bytes):
     X = rng.normal(size=(200, 3))
     together = k_means(X, 7, 6, random(1))
-    monkeypatch.setattr(kmeans, "RUN_BYTES", 200 * 7 * 8 * 2)
+    monkeypatch.setattr(kmeans, "RUN_BYTES", n_bytes)
     apart = k_means(X, 7, 6, random(1))
     assert apart.error == pytest.approx(together.error, rel=1e-3)
 
@@ -102,3 +103,10 @@ def test_the_same_randomness_repeats_to_the_bit(rng):
     one, other = (k_means(X, 6, 4, random(3)) for _ in range(2))
     np.testing.assert_array_equal(one.centers, other.centers)
     np.testing.assert_array_equal(one.labels, other.labels)
+
+
+def test_many_rows_with_many_groups_go_to_the_k_means_that_keeps_no_pairs(rng, monkeypatch):
+    X, start = rng.normal(size=(90, 2)), np.arange(90) % 9
+    monkeypatch.setattr(fitting, "ALL_PAIRS", 9 * 90 - 1)
+    monkeypatch.setattr(fitting, "k_means", None)  # calling it would fail
+    assert fitting.find_centers(X, 9, random(0), 3, start).shape == (9, 2)

@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +32,7 @@ MOMENT_ROWS = 65_536  # rows in double precision at a time
 HOLD = 0.9  # share of HSIC that psi has to reach before a chosen start is let go
 PATIENCE = 4  # rounds without a better partition after which training ends
 ALL_ROWS = 50_000  # up to here k-means looks at all rows in each iteration
+ALL_PAIRS = 4_000_000  # and up to this many pairs of a row and a centre it is ours, which keeps all their distances
 MINI_BATCH = 4096  # rows it looks at in an iteration beyond
 ROUND_ROWS = 600  # training rows whose way through the rounds is kept on demand
 
@@ -236,16 +237,21 @@ def find_centers(
     of many clusters.
     """
     with one_blas_thread(), warnings.catch_warnings():
-        if len(Psi) <= ALL_ROWS:
+        if len(Psi) <= ALL_ROWS and len(Psi) * n_clusters <= ALL_PAIRS:
             return k_means(Psi, n_clusters, n_runs, rng, start).centers
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: warned of before
-        kind = partial(MiniBatchKMeans, n_clusters, batch_size=MINI_BATCH)
-        found = kind(n_init=n_runs, random_state=rng).fit(Psi)
+        kind = _large_k_means(len(Psi))
+        found = kind(n_clusters, n_init=n_runs, random_state=rng).fit(Psi)
         if start is not None and len(np.unique(start)) == n_clusters:
             means = np.stack([Psi[start == group].mean(0) for group in range(n_clusters)])
-            found = min(found, kind(init=means, n_init=1).fit(Psi), key=lambda one: float(one.inertia_))
+            found = min(found, kind(n_clusters, init=means, n_init=1).fit(Psi), key=lambda one: float(one.inertia_))
     centers: Floats = found.cluster_centers_
     return centers
+
+
+def _large_k_means(n_rows: int) -> Callable[..., KMeans | MiniBatchKMeans]:
+    """Return scikit-learn's k-means for many rows or groups, which keeps no distances of all pairs."""
+    return KMeans if n_rows <= ALL_ROWS else partial(MiniBatchKMeans, batch_size=MINI_BATCH)
 
 
 def summarize(
@@ -283,8 +289,7 @@ def _landmarks(embedded: Floats, rng: np.random.RandomState) -> tuple[Floats, ND
     """Return centres of small groups of embedded rows, and how many rows each stands for."""
     n_groups = max(1, min(SUMMARY_ROWS, len(np.unique(embedded, axis=0)) // SUMMARY_SHARE))
     with one_blas_thread():
-        kind = KMeans if len(embedded) <= ALL_ROWS else partial(MiniBatchKMeans, batch_size=MINI_BATCH)
-        groups = kind(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
+        groups = _large_k_means(len(embedded))(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
     centers, counts = groups.cluster_centers_, np.bincount(groups.labels_, minlength=n_groups)
     large = counts > 1  # the centre of a single row would be that row: it joins the nearest group
     joins = cdist(centers[~large], centers[large]).argmin(1)

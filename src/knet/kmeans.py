@@ -36,8 +36,9 @@ def k_means(
     if start is not None and len(counts := np.bincount(start)) == n_clusters and counts.all():
         means = np.eye(n_clusters, dtype=rows.dtype)[start].T @ rows / counts[:, None].astype(rows.dtype)
         centers = np.concatenate([centers, means[None]])
-    n_groups = -(-centers[..., 0].size * rows.itemsize * len(rows) // RUN_BYTES)
-    best = min((_best_run(rows, group) for group in np.array_split(centers, n_groups)), key=lambda one: one.error)
+    n_side_by_side = max(1, RUN_BYTES // (n_clusters * len(rows) * rows.itemsize))
+    groups = [centers[i : i + n_side_by_side] for i in range(0, len(centers), n_side_by_side)]
+    best = min((_best_run(rows, group) for group in groups), key=lambda one: one.error)
     return Clusters(best.centers + shift, best.labels, best.error)
 
 

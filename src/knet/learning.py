@@ -51,7 +51,7 @@ class Learner:
         X, n_clusters, n_init = self.X, self.settings.n_clusters, self.settings.n_init
         n_columns = max(1, n_clusters - (self.settings.u_columns == "c-1"))
         start = self.plan.start_labels(X)
-        L = self._make_laplacian()(X, self.plan.sigma)
+        L = self._make_laplacian(1)(X, self.plan.sigma)
         if start is None:
             U = L.largest(n_columns)[1]
         else:
@@ -72,7 +72,9 @@ class Learner:
         settings, X = self.settings, self.X
         encoder, decoder = self._build_networks(n_restarts)
         sigma = self._embedded_sigma(encoder)
-        keeper = LastRound() if start is None else self._judge(start)
+        keeper: LastRound | BestPartition = LastRound()
+        if start is not None:
+            keeper = BestPartition(X, start, settings.n_clusters, int(self.rng.randint(2**31 - 1)))
         auto_batch = min(max(64, 4 * settings.n_clusters), 256)
         lam = settings.reconstruction_weight
         rounds = alternate(
@@ -88,7 +90,7 @@ class Learner:
                 through_degrees=settings.degrees == "differentiated",
             ),
             u_step=settings.u_update if callable(settings.u_update) else U_STEPS[settings.u_update],
-            laplacian=self._make_laplacian(),
+            laplacian=self._make_laplacian(n_restarts),
             lambda_rule=balanced_lambda if lam == "balanced" else constant_lambda(float(lam)),
             max_rounds=settings.max_rounds,
             tol=settings.tol,
@@ -117,10 +119,6 @@ class Learner:
         shortfall = 1.0 if asked else keeper.shortfall  # who asks to stop wants no more restarts
         return Learned(kept, sigma, [rows[kept.restart] for rows in histories], way, start, shortfall)
 
-    def _judge(self, start: Labels) -> BestPartition:
-        """Return what compares rounds by their clusters."""
-        return BestPartition(self.X, start, self.settings.n_clusters, int(self.rng.randint(2**31 - 1)))
-
     def _build_networks(self, n_restarts: int) -> tuple[Encoder, nn.Module | None]:
         """Return encoder and decoder at their start."""
         settings, n_features = self.settings, self.X.shape[1]
@@ -137,11 +135,11 @@ class Learner:
             generator=self.generator,
         )
 
-    def _make_laplacian(self) -> Callable[[Tensor, float], Laplacian]:
+    def _make_laplacian(self, n_restarts: int) -> Callable[[Tensor, float], Laplacian]:
         """Return the function that makes L, within its part of the budget: several restarts have theirs at a time."""
         if self.settings.laplacian != "auto":
             return LAPLACIANS[self.settings.laplacian]
-        n_alive = min(self.settings.n_init, torch.get_num_threads())
+        n_alive = min(n_restarts, torch.get_num_threads())
         return partial(laplacian, budget=self.settings.memory_budget * 2**20 / n_alive)
 
     def _embedded_sigma(self, encoder: Encoder) -> float:
