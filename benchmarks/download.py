@@ -4,8 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from knet.datasets import download
-from knet.public_files import PUBLIC_FILES
+from knet.datasets.public_files import PUBLIC_FILES, download
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,8 +15,8 @@ from benchmarks.plan import ROWS_PERCENT, Plan, expected_seconds
 from benchmarks.results import Job, Store, versions
 from benchmarks.tasks import Labels, Outcome, Rows, Task
 from knet.datasets import load_paper
+from knet.datasets.public_files import PUBLIC_FILES
 from knet.metrics import accuracy, ari, nmi
-from knet.public_files import PUBLIC_FILES
 
 MEDIAN_ROWS = 3_000  # pairs of so many rows give the median distance
 

@@ -193,9 +193,9 @@ def predict_row(dtype: str, method: str, folder: Path, limit: float) -> dict[str
 
     from benchmarks.shapes import lifted_spirals
     from knet import KNet
-    from knet.networks import RowEncoder
+    from knet._math.threads import in_threads
+    from knet._network.mlp import RowEncoder
     from knet.predictor import BLOCK_ROWS
-    from knet.threads import in_threads
 
     X = lifted_spirals(1_000_000)[0].astype(dtype)
     model = KNet(5, max_rounds=1, random_state=0).fit(X[:2000])
@@ -221,8 +221,9 @@ def predict_row(dtype: str, method: str, folder: Path, limit: float) -> dict[str
 def ustep_row(n_rows: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
     """Take the U-step of the second round of a fit, on the same operator from the same U, by eigenvectors or ascent."""
     from knet import KNet
+    from knet._math.laplacians import BlockedLaplacian, DenseLaplacian
+    from knet._math.u_steps import U_STEPS, eig_step
     from knet.datasets import make_spirals
-    from knet.spectral import U_STEPS, BlockedLaplacian, DenseLaplacian, eig_step
 
     seen = []
 

@@ -15,7 +15,8 @@ import pytest
 from sklearn.datasets import make_blobs
 from typer.testing import CliRunner
 
-from knet import cli, load
+from knet import load
+from knet.cli import app as cli
 
 KNET = Path(sys.executable).with_name("knet")
 QUICK = ["--rounds", "2"]

@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 
 import knet.dask
 from knet import KNet, blocks, load
+from knet.dask.reductions import Moments, draw, merge_drawn, merge_moments
 from knet.exceptions import ModelFileError
-from knet.reductions import Moments, draw, merge_drawn, merge_moments
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

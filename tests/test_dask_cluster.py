@@ -20,7 +20,10 @@ from sklearn.datasets import make_blobs
 from typer.testing import CliRunner
 
 import knet.dask
-from knet import KNet, blocks, cli, commands, partitions
+from knet import KNet, blocks
+from knet.cli import app as cli
+from knet.cli import commands
+from knet.dask import files as partitions
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knet import datasets, public_files
-from knet.datasets import PAPER_DATASETS, download, load_paper
-from knet.public_files import PublicFile, read_cancer, read_faces, read_pgm, read_rcv
+from knet import datasets
+from knet.datasets import PAPER_DATASETS, load_paper, public_files
+from knet.datasets.public_files import PublicFile, download, read_cancer, read_faces, read_pgm, read_rcv
 
 SHARED = Path(__file__).parents[2] / "shared" / "datasets" / "paper"
 SHAPES = {

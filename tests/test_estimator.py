@@ -24,12 +24,13 @@ from sklearn.svm import SVC
 from torch import nn
 
 from knet import KNet, load
+from knet._fit.loop import Round
+from knet._math.u_steps import StiefelAscent, eig_step
+from knet._network.mlp import ResidualMLP
+from knet._network.pretrain import pretrain
 from knet.datasets import make_moon, make_spirals
 from knet.metrics import nmi
-from knet.networks import ResidualMLP, pretrain
 from knet.predictor import Predictor
-from knet.spectral import StiefelAscent, eig_step
-from knet.training import Round
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from knet.kernels import (
+from knet._math.kernels import (
     LOG_FLOOR,
     alignment,
     center,

@@ -8,8 +8,9 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from knet import fitting, kmeans
-from knet.kmeans import k_means, seeds
+from knet._fit import summary as fitting
+from knet._math import kmeans
+from knet._math.kmeans import k_means, seeds
 
 
 def random(seed):

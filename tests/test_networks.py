@@ -9,8 +9,10 @@ from scipy.spatial.distance import pdist
 from sklearn.decomposition import PCA
 from torch import nn
 
-from knet.fitting import build_networks
-from knet.networks import Copies, ResidualMLP, RowEncoder, Taped, Written, batches, linear_start, pretrain
+from knet._network.backprop import Taped, Written
+from knet._network.build import build_networks
+from knet._network.mlp import Copies, ResidualMLP, RowEncoder, linear_start
+from knet._network.pretrain import batches, pretrain
 
 DTYPES = [torch.float32, torch.float64]
 

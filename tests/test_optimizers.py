@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from knet.optimizers import Adam
+from knet._network.adam import Adam
 
 
 def test_adam_takes_the_steps_of_torchs_own(generator):

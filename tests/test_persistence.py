@@ -15,7 +15,8 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 import knet
-from knet import KNet, load, persistence
+from knet import KNet, load
+from knet import model_file as persistence
 from knet.exceptions import KNetError, ModelFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")

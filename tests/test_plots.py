@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from sklearn.datasets import make_blobs
 
-from knet import KNet, views
+from knet import KNet
+from knet.inspect import views
 
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from knet import KNet
+from knet._network.mlp import RowEncoder
 from knet.datasets import make_moon
-from knet.networks import RowEncoder
 
 QUICK = {"sigma": "median", "n_init": 1, "max_rounds": 2, "steps_per_round": 20, "tol": 0.0, "random_state": 0}
 

@@ -10,8 +10,8 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from knet import KNet
-from knet.charts import line_chart, quantized, silhouette_chart
-from knet.report import _hash, report
+from knet.report.charts import line_chart, quantized, silhouette_chart
+from knet.report.page import _hash, report
 
 HOSTILE = "<script>document.title='owned'</script>"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -8,7 +8,7 @@ from sklearn.datasets import make_blobs, make_circles
 import knet
 from knet import KNet
 from knet.datasets import make_moon, make_spirals
-from knet.scanning import MIN_JUMP, MIN_STABILITY
+from knet.inspect.scan import MIN_JUMP, MIN_STABILITY
 
 plots = pytest.importorskip("knet.plots", reason="pictures need matplotlib")
 

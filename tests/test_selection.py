@@ -6,17 +6,11 @@ import torch
 from scipy.spatial.distance import pdist
 from sklearn.datasets import make_blobs
 
-from knet import kernels, selection, spectral
+from knet._fit import plan as selection
+from knet._fit.plan import MEDIAN_ROWS, POOL_ROWS, SMALL_DATA, SUBSET_SIZES, median_distance, plan_training, subset_size
+from knet._math import kernels
+from knet._math import laplacians as spectral
 from knet.datasets import make_spirals
-from knet.selection import (
-    MEDIAN_ROWS,
-    POOL_ROWS,
-    SMALL_DATA,
-    SUBSET_SIZES,
-    median_distance,
-    plan_training,
-    subset_size,
-)
 
 
 def normal(seed, n, d=3):

@@ -4,21 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from knet import kernels
-from knet.kernels import center
-from knet.spectral import (
-    LAPLACIANS,
-    U_STEPS,
-    BlockedLaplacian,
-    DenseLaplacian,
-    NystroemLaplacian,
-    StiefelAscent,
-    cayley,
-    eig_step,
-    laplacian,
-    orthonormalize,
-    subspace_distance,
-)
+from knet._math import kernels
+from knet._math.eigensolvers import orthonormalize
+from knet._math.kernels import center
+from knet._math.laplacians import LAPLACIANS, BlockedLaplacian, DenseLaplacian, NystroemLaplacian, laplacian
+from knet._math.u_steps import U_STEPS, StiefelAscent, cayley, eig_step, subspace_distance
 
 N, C = 90, 3
 FORMS = ["dense", "blocked", "nystroem"]

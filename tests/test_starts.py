@@ -10,8 +10,11 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
 
-from knet import KNet, affinity, learning, starts
-from knet.affinity import (
+from knet import KNet
+from knet._fit import affinities as affinity
+from knet._fit import learner as learning
+from knet._fit import starts
+from knet._fit.affinities import (
     Affinity,
     candidates,
     gaussian,
@@ -20,11 +23,12 @@ from knet.affinity import (
     partitions,
     squared_distances,
 )
+from knet._fit.judge import Candidate, Judge, rand_index
+from knet._fit.keep import BestPartition
+from knet._fit.loop import Round
+from knet._fit.starts import FINALISTS, Halves, choose_start, extend
+from knet._network.mlp import ResidualMLP
 from knet.datasets import make_moon, make_spirals
-from knet.fitting import BestPartition
-from knet.networks import ResidualMLP
-from knet.starts import FINALISTS, Candidate, Halves, Judge, choose_start, extend, rand_index
-from knet.training import Round
 
 
 def standardized(X):

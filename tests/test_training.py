@@ -9,22 +9,16 @@ import torch
 from torch import nn
 
 from knet import KNet
+from knet._fit.loop import Round, alternate, balanced_lambda, constant_lambda, reconstruction_error
+from knet._fit.plan import median_distance
+from knet._fit.theta_step import ThetaStep, normalized_clump
+from knet._math.kernels import alignment, center_rows, gaussian_kernel
+from knet._math.laplacians import laplacian
+from knet._math.u_steps import StiefelAscent, eig_step
+from knet._network.mlp import Copies, ResidualMLP, linear_start
 from knet.datasets import make_moon, make_spirals
 from knet.exceptions import KNetError, NumericalError
-from knet.kernels import alignment, center_rows, gaussian_kernel
 from knet.metrics import nmi
-from knet.networks import Copies, ResidualMLP, linear_start
-from knet.selection import median_distance
-from knet.spectral import StiefelAscent, eig_step, laplacian
-from knet.training import (
-    Round,
-    ThetaStep,
-    alternate,
-    balanced_lambda,
-    constant_lambda,
-    normalized_clump,
-    reconstruction_error,
-)
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 

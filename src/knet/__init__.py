@@ -4,15 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knet.advice import scan
     from knet.estimator import KNet
-    from knet.persistence import load
+    from knet.inspect.scan import scan
+    from knet.model_file import load
 
 __all__ = ["KNet", "__version__", "load", "scan"]
 
 __version__ = "0.1.0"
 
-_HOMES = {"KNet": "knet.estimator", "load": "knet.persistence", "scan": "knet.advice"}
+_HOMES = {"KNet": "knet.estimator", "load": "knet.model_file", "scan": "knet.inspect.scan"}
 
 
 def __getattr__(name: str) -> Any:

@@ -27,10 +27,10 @@ try:  # comes with Dask, Spark and Ray; also packs an encoder that was defined i
 except ImportError:
     from pickle import dumps
 
-from knet import _validation as rules
+from knet._fit import validation as rules
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
-from knet.persistence import load
+from knet.model_file import load
 from knet.predictor import Floats, Predictor
 
 OUTPUTS = ("label", "proba", "score", "embedding")

@@ -1,6 +1,6 @@
 """KNet, the scikit-learn estimator: validation, the way of the data, and the only fitted state."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -9,20 +9,23 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from knet import _validation as rules
-from knet._callbacks import CallbackSupportMixin, RoundTasks, with_callbacks
-from knet._collections import check_in_memory, lazy_on_collections
-from knet.fitting import column_scale, find_centers, own_randomness, resolve_device, summarize
-from knet.learning import Learner
+from knet._fit import validation as rules
+from knet._fit.dispatch import check_in_memory, lazy_on_collections
+from knet._fit.host import own_randomness, resolve_device
+from knet._fit.learner import Learner
+from knet._fit.plan import POOL_ROWS, Plan, plan_training
+from knet._fit.progress import CallbackSupportMixin, RoundTasks, with_callbacks
+from knet._fit.summary import summarize
+from knet._math.centers import find_centers
+from knet._math.laplacians import LAPLACIANS
+from knet._math.u_steps import U_STEPS
+from knet._network.scaling import column_scale
 from knet.predictor import Floats, standardize
-from knet.scanning import SCAN_ROWS, Scan, scan_rows
-from knet.selection import POOL_ROWS, Plan, plan_training
-from knet.spectral import LAPLACIANS, U_STEPS
 
 RULES: dict[str, tuple[Any, ...]] = {
     "n_clusters": (rules.integer(1),),
@@ -322,21 +325,6 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         nearest: NDArray[np.int64] = ids[cdist(Psi, centers).argmin(1)]
         return nearest
 
-    def scan(
-        self, X: ArrayLike, clusters: Iterable[int] = range(2, 11), *, n_resamples: int = 5, n_jobs: int | None = None
-    ) -> Scan:
-        """Advise on the number of clusters of X: what is stable under resampling and clearly separated, or no answer.
-
-        Looks at `SCAN_ROWS` random rows, scaled as a fit would; nothing is fitted and the model does not change. Of its
-        parameters only `scale` and `random_state` count. `n_jobs` as in joblib, whose Dask backend works as well.
-        """
-        checked = clone(self)._validate(X, reset=True)
-        rng = check_random_state(self.random_state)
-        shift, scale = column_scale(checked, self.scale)
-        rows = np.sort(rng.permutation(len(checked))[:SCAN_ROWS])
-        scaled = standardize(checked[rows], shift, scale, like=torch.empty(0, dtype=torch.float64)).numpy()
-        return scan_rows(scaled, clusters, rng, n_resamples=n_resamples, n_jobs=n_jobs)
-
     def stability(self, X: ArrayLike, *, n_refits: int = 5, seed: int = 0, n_jobs: int | None = None) -> Any:
         """Return how far refits on other rows and seeds agree, as a `knet.stability.Stability`: the labels to trust."""
         from knet.stability import stability
@@ -345,7 +333,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def save(self, path: Any) -> None:
         """Write the model to one safetensors file; see `knet.load`."""
-        from knet.persistence import save
+        from knet.model_file import save
 
         save(self, path)
 

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from knet._math.kernels import squared_distances
 from knet.estimator import KNet
 from knet.exceptions import KNetError
-from knet.kernels import squared_distances
 
 OUTPUTS = ("label", "probabilities", "embedding")
 CHECK_ROWS = 500

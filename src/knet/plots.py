@@ -15,21 +15,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from knet import views
 from knet.estimator import KNet
-from knet.scanning import MIN_JUMP, MIN_STABILITY, Scan
-from knet.views import (
-    COLORS,
-    MATRIX_ROWS,
-    PAIR_ROWS,
-    SCATTER_ROWS,
-    SPECTRUM_ROWS,
-    Floats,
-    Labels,
-    Sample,
-    column_names,
-    sample,
-)
+from knet.inspect import views
+from knet.inspect.samples import SCATTER_ROWS, Sample, column_names, sample
+from knet.inspect.scan import MIN_JUMP, MIN_STABILITY, Scan
+from knet.inspect.views import COLORS, MATRIX_ROWS, PAIR_ROWS, SPECTRUM_ROWS, Floats, Labels
 
 MARKERS = ("o", "^", "s", "D", "v")
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list("white_to_blue", ["#ffffff", "#6baed6", "#08306b"])

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from knet.kernels import gaussian_kernel, kernel_matmul, row_blocks, squared_distances
-from knet.networks import ResidualMLP, RowEncoder
-from knet.threads import in_threads
+from knet._math.kernels import gaussian_kernel, kernel_matmul, row_blocks, squared_distances
+from knet._math.threads import in_threads
+from knet._network.mlp import ResidualMLP, RowEncoder
 
 Floats = NDArray[np.floating]
 Filled = TypeVar("Filled", bound=NDArray[Any])

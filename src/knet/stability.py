@@ -13,8 +13,8 @@ from sklearn.base import clone
 from sklearn.metrics.cluster import contingency_matrix
 
 from knet.estimator import KNet
+from knet.inspect.samples import count_rows, take_rows
 from knet.metrics import ari
-from knet.views import count_rows, take_rows
 
 REFIT_ROWS = 2000  # rows that a refit draws from
 

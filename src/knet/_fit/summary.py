@@ -1,0 +1,63 @@
+"""The predictor that a fit leaves behind: centres, and landmarks that summarise the training rows."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from torch import Tensor
+
+from knet._fit.keep import Kept
+from knet._math.centers import _large_k_means, find_centers
+from knet._math.kernels import squared_distances
+from knet._math.threads import one_blas_thread
+from knet.predictor import Floats, Predictor
+
+SUMMARY_ROWS = 256  # landmarks that stand for the training rows in degrees
+
+
+SUMMARY_SHARE = 4  # training rows per landmark, at least
+
+
+def summarize(
+    kept: Kept,
+    X: Tensor,
+    shift: Floats,
+    scale: Floats,
+    *,
+    sigma: float,
+    n_clusters: int,
+    rng: np.random.RandomState,
+) -> Predictor:
+    """Embed the training rows, find the centres, and keep what new rows need: nothing that grows with the rows."""
+    encoder = kept.encoder.requires_grad_(False).eval()
+    Psi = encoder(X)[0]
+    embedded = Psi.cpu().numpy()
+    found = find_centers(embedded, n_clusters, rng) if kept.centers is None else kept.centers
+    centers = torch.from_numpy(found).to(Psi)
+    nearest = squared_distances(Psi, centers).amin(1)
+    tiny = torch.finfo(Psi.dtype).tiny ** 0.5
+    landmarks, weights = _landmarks(embedded, rng)
+    return Predictor(
+        shift=shift,
+        scale=scale,
+        encoder=encoder,
+        sigma=sigma,
+        centers=centers,
+        spread=max(float(nearest.mean()) / Psi.shape[1], tiny),
+        landmarks=torch.from_numpy(landmarks).to(Psi),
+        weights=torch.from_numpy(weights).to(Psi.device, torch.float32 if Psi.device.type == "mps" else torch.float64),
+    )
+
+
+def _landmarks(embedded: Floats, rng: np.random.RandomState) -> tuple[Floats, NDArray[np.int64]]:
+    """Return centres of small groups of embedded rows, and how many rows each stands for."""
+    n_groups = max(1, min(SUMMARY_ROWS, len(np.unique(embedded, axis=0)) // SUMMARY_SHARE))
+    with one_blas_thread():
+        groups = _large_k_means(len(embedded))(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
+    centers, counts = groups.cluster_centers_, np.bincount(groups.labels_, minlength=n_groups)
+    large = counts > 1  # the centre of a single row would be that row: it joins the nearest group
+    joins = cdist(centers[~large], centers[large]).argmin(1)
+    sums = centers[large] * counts[large, None]
+    np.add.at(sums, joins, centers[~large])
+    totals = counts[large] + np.bincount(joins, minlength=len(sums))
+    return sums / totals[:, None], totals

@@ -1,0 +1,87 @@
+"""The theta-step of Algorithm 1: gradient steps on mini-batches of the objective, with U fixed [OBJ]."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from knet._math.kernels import center_rows, clump_gradient, gaussian_kernel, pair_weights
+from knet._math.threads import even_groups, in_threads
+from knet._network.adam import Adam
+from knet._network.backprop import Trainable, trainable
+from knet._network.mlp import Encoder, ResidualMLP
+from knet._network.pretrain import batches
+
+
+@dataclass(frozen=True)
+class ThetaStep:
+    """Steps of Adam on mini-batches of [OBJ], holding U fixed, and D too unless `through_degrees`."""
+
+    sigma: float
+    n_steps: int
+    batch_size: int
+    lr: float
+    through_degrees: bool = False
+
+    def __call__(
+        self,
+        X: Tensor,
+        encoder: Encoder,
+        decoder: nn.Module | None,
+        U: Tensor,
+        d: Tensor,
+        lam: float,
+        generator: torch.Generator,
+    ) -> None:
+        """Improve the weights of `encoder` (and `decoder`) in place; groups of restarts share out the cores."""
+        weights = (center_rows(U) if self.through_degrees else pair_weights(U, d)).to(X)
+        steps = list(batches(len(X), self.batch_size, self.n_steps, len(U), generator))
+        encoder.train()
+
+        def train(restarts: slice) -> None:
+            psi, back = trainable(encoder, restarts), None if decoder is None else trainable(decoder, restarts)
+            self._descend(X, psi, back, weights[restarts], lam, [rows[restarts] for rows in steps])
+
+        apart = isinstance(encoder, ResidualMLP) and X.device.type == "cpu"
+        in_threads(train, even_groups(len(U)) if apart else [slice(len(U))])
+        encoder.eval()
+
+    @torch.no_grad()
+    def _descend(
+        self, X: Tensor, encoder: Trainable, decoder: Trainable | None, weights: Tensor, lam: float, steps: list[Tensor]
+    ) -> None:
+        """Take one step of Adam against the gradient of -[OBJ] for each batch of rows."""
+        optimizer = Adam([*encoder.parameters, *(decoder.parameters if decoder else ())], self.lr)
+        find_slope = self._slope_through_degrees if self.through_degrees else self._slope
+        restarts = torch.arange(len(weights))[:, None]
+        for rows in steps:
+            X_batch = X[rows]
+            Psi = encoder.forward(X_batch)
+            slope = find_slope(Psi, weights[restarts, rows], (len(X) / rows.shape[1]) ** 2)
+            if decoder is not None:
+                error = decoder.forward(Psi).sub_(X_batch)
+                slope += decoder.backward_to_input(error.mul_(2 * lam / error[0].numel()))
+            encoder.backward(slope)
+            optimizer.step()
+        for net in (encoder, decoder):
+            if net is not None:
+                net.restore()
+
+    def _slope(self, Psi: Tensor, B: Tensor, scale: float) -> Tensor:
+        """Return the gradient of -[CLUMP] in Psi, in closed form; a batch holds 1/scale of the pairs."""
+        return clump_gradient(Psi, B, self.sigma).mul_(-scale)
+
+    def _slope_through_degrees(self, Psi: Tensor, HU: Tensor, scale: float) -> Tensor:
+        """Return the gradient of -HSIC in Psi with the batch's own degrees, [DEGREE], differentiated as well."""
+        with torch.enable_grad():
+            points = Psi.detach().requires_grad_()
+            value = normalized_clump(points, HU, self.sigma, math.sqrt(scale)) * -scale
+            return torch.autograd.grad(value.sum(), points)[0]
+
+
+def normalized_clump(Psi: Tensor, HU: Tensor, sigma: float, share: float) -> Tensor:
+    """Return tr(HU' D^-1/2 K D^-1/2 HU) with D from the rows given, each standing for `share` rows."""
+    K = gaussian_kernel(Psi, Psi, sigma)
+    B = HU * (share * K.sum(-1, keepdim=True)).rsqrt()
+    return (B * (K @ B)).sum((-2, -1))

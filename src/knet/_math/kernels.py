@@ -1,0 +1,101 @@
+"""Gaussian kernels, their degrees, centring and HSIC: pure functions of tensors.
+
+Every function accepts leading batch axes. The centring matrix H and the degree matrix D of the paper are never formed:
+H is the function `center`, D is the vector `d`. Labels in brackets are defined in ``docs/theory.md``.
+"""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from knet._math.threads import in_threads
+
+BLOCK_BYTES = 8 * 2**20  # working set of one block of kernel rows, which should stay in a cache
+LOG_FLOOR = -60.0  # exp(-60) is zero beside 1; smaller values become denormal numbers, which cost 20 times more
+
+
+def squared_distances(X: Tensor, Y: Tensor) -> Tensor:
+    """Return ||x_i - y_j||^2 for all pairs; rows are shifted first, so that far-away data loses no digits."""
+    shift = Y.mean(-2, keepdim=True)
+    X, Y = X - shift, Y - shift
+    products = X @ Y.mT
+    return (X.square().sum(-1)[..., :, None] + Y.square().sum(-1)[..., None, :] - 2 * products).clamp_min_(0)
+
+
+def gaussian_kernel(X: Tensor, Y: Tensor, sigma: float) -> Tensor:
+    """Return exp(-||x_i - y_j||^2 / (2 sigma^2)) for all pairs, shape (..., n, m) [HSIC]."""
+    shift = Y.mean(-2, keepdim=True)
+    X, Y = (X - shift).div_(sigma), (Y - shift).div_(sigma)
+    exponents = (X @ Y.mT).sub_(_half_squares(X)).sub_(_half_squares(Y).mT)
+    return exponents.clamp_(LOG_FLOOR, 0).exp_()
+
+
+def _half_squares(X: Tensor) -> Tensor:
+    """Return ||x_i||^2 / 2, (..., n, 1)."""
+    return X.square().sum(-1, keepdim=True).mul_(0.5)
+
+
+def row_blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
+    """Yield slices that cut `n_rows` so that a block with `n_columns` columns stays within `block_bytes`."""
+    step = max(1, block_bytes // max(1, n_columns * itemsize))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def kernel_matmul(X: Tensor, Y: Tensor, V: Tensor, sigma: float, block_bytes: int = BLOCK_BYTES) -> Tensor:
+    """Return K(X, Y) V from blocks of kernel rows, so that memory is linear in the number of rows."""
+    out = V.new_empty(X.shape[0], V.shape[1])
+
+    def fill(rows: slice) -> None:
+        out[rows] = gaussian_kernel(X[rows], Y, sigma).to(V.dtype) @ V
+
+    in_threads(fill, list(row_blocks(X.shape[0], Y.shape[0], X.element_size(), block_bytes)))
+    return out
+
+
+def degrees(X: Tensor, sigma: float, block_bytes: int = BLOCK_BYTES) -> Tensor:
+    """Return d = K 1, the diagonal of D, in row blocks; each entry is at least 1 [DEGREE]."""
+    return kernel_matmul(X, X, X.new_ones(X.shape[0], 1), sigma, block_bytes).squeeze(1).clamp_min(1.0)
+
+
+def center(M: Tensor) -> Tensor:
+    """Return H M H, the doubly centred matrix [HSIC]: every row and column of the result sums to zero."""
+    return center_rows(center_rows(M).mT).mT
+
+
+def center_rows(V: Tensor) -> Tensor:
+    """Return H V: every column of the result sums to zero."""
+    return V - V.mean(-2, keepdim=True)
+
+
+def alignment(K_tilde: Tensor, U: Tensor) -> Tensor:
+    """Return tr(K_tilde H U U' H), the part of HSIC that depends on the data; in [0, c] when U'U = I [HSIC]."""
+    HU = center_rows(U)
+    return (HU * (K_tilde @ HU)).sum((-2, -1))
+
+
+def hsic(K_tilde: Tensor, U: Tensor) -> Tensor:
+    """Return the empirical HSIC between the normalised kernel K_tilde and the linear kernel of U [HSIC]."""
+    return alignment(K_tilde, U) / (U.shape[-2] - 1) ** 2
+
+
+def pair_weights(U: Tensor, d: Tensor) -> Tensor:
+    """Return B = D^-1/2 H U, (..., n, c), the low-rank root of the pair weights Gamma = B B' [CLUMP]."""
+    return center_rows(U) * d.rsqrt()[..., None]
+
+
+def clump(Psi: Tensor, B: Tensor, sigma: float) -> Tensor:
+    """Return sum_ij Gamma_ij exp(-||psi_i - psi_j||^2 / (2 sigma^2)) with Gamma = B B' [CLUMP]."""
+    return (B * (gaussian_kernel(Psi, Psi, sigma) @ B)).sum((-2, -1))
+
+
+def clump_gradient(Psi: Tensor, B: Tensor, sigma: float) -> Tensor:
+    """Return the gradient of `clump` in Psi, with B held constant.
+
+    With M_ij = Gamma_ij K_ij the gradient at row i is (2 / sigma^2) sum_j M_ij (psi_j - psi_i).
+    """
+    Z = center_rows(Psi).div_(sigma)  # far-away data loses no digits
+    halves = _half_squares(Z)
+    K = (Z @ Z.mT).sub_(halves).sub_(halves.mT).clamp_(LOG_FLOOR, 0).exp_()
+    M = (B @ B.mT).mul_(K)
+    return (M @ Z).sub_(M.sum(-1, keepdim=True) * Z).mul_(2 / sigma)

@@ -1,0 +1,133 @@
+"""Tables written to files, in batches and by suffix; no file is overwritten unasked."""
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from knet.tables.read import DELIMITERS, check_suffix
+from knet.tables.whole_files import whole_file
+
+GROUP_ROWS = 131_072  # rows of a group in Parquet and Feather files
+
+
+class Sink:
+    """Batches of rows on their way to a file or to standard output (CSV)."""
+
+    def __init__(self, schema: pa.Schema, handle: Any, suffix: str) -> None:
+        self.kept: list[pa.Table] = []
+        self.handle, self.suffix = handle, suffix
+        self.writer: Any = None
+        if suffix in DELIMITERS:
+            text = io.StringIO()
+            csv.writer(text, delimiter=DELIMITERS[suffix], lineterminator="\n").writerow(schema.names)
+            handle.write(text.getvalue().encode())
+        elif suffix == ".parquet":
+            self.writer = pa_parquet.ParquetWriter(handle, schema)
+        elif suffix == ".feather":
+            self.writer = pa.ipc.new_file(handle, schema)
+
+    def write(self, table: pa.Table) -> None:
+        """Write the next rows."""
+        if self.writer is not None:
+            self.kept.append(table)
+            if sum(map(len, self.kept)) >= GROUP_ROWS:
+                self._write_group()
+        elif self.suffix in DELIMITERS:
+            self.handle.write(_csv_bytes(table, DELIMITERS[self.suffix]))
+        else:
+            self.kept.append(table)
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self.writer is not None:
+            self._write_group()
+            self.writer.close()
+        elif self.kept:
+            self._write_arrays()
+
+    def _write_group(self) -> None:
+        """Write the batches kept so far as one group of rows: readers like few and large groups."""
+        if self.kept:
+            self.writer.write_table(pa.concat_tables(self.kept).combine_chunks())
+            self.kept.clear()
+
+    def _write_arrays(self) -> None:
+        """Write all rows as NumPy arrays."""
+        table = pa.concat_tables(self.kept)
+        columns = {name: table[name].to_numpy() for name in table.column_names}
+        if self.suffix == ".npz":
+            np.savez(self.handle, **columns)
+        else:
+            arrays = list(columns.values())
+            np.save(self.handle, arrays[0] if len(arrays) == 1 else np.column_stack(arrays), allow_pickle=False)
+
+
+def _csv_bytes(table: pa.Table, delimiter: str) -> bytes:
+    """Return rows as text; quotes only where a value needs them."""
+    for style in ("none", "needed"):
+        buffer = io.BytesIO()
+        options = pa_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=style)
+        try:
+            pa_csv.write_csv(table, buffer, options)
+            break
+        except pa.ArrowInvalid:
+            continue
+    return buffer.getvalue()
+
+
+def write_batches(batches: Iterator[pa.Table], path: Path | None, *, force: bool = False) -> int:
+    """Write tables of one schema to `path`, or as CSV to standard output; return the number of rows."""
+    if path is None:
+        return _pour(batches, None, sys.stdout.buffer, ".csv")
+    suffix = check_suffix(str(path), "write")
+    with new_file(path, force=force) as temporary, open(temporary, "wb") as handle:
+        return _pour(batches, path, handle, suffix)
+
+
+def _pour(batches: Iterator[pa.Table], path: Path | None, handle: Any, suffix: str) -> int:
+    """Write all batches; the first one gives the schema."""
+    sink, n_rows = None, 0
+    for table in batches:
+        if suffix == ".npy" and any(not _numeric(field.type) for field in table.schema):
+            raise ValueError(f"{path} can hold numbers only, not ids that are text. Write .npz, .csv or .parquet.")
+        sink = sink or Sink(table.schema, handle, suffix)
+        sink.write(table)
+        n_rows += len(table)
+    if sink is not None:
+        sink.close()
+    return n_rows
+
+
+@contextmanager
+def new_file(path: Path, *, force: bool = False) -> Iterator[Path]:
+    """Give a temporary name for `path`; the file appears whole or not at all, and never over another one unasked."""
+    check_target(path, force=force)
+    with whole_file(path) as temporary:
+        yield temporary
+        check_target(path, force=force)
+
+
+def check_target(path: Path, *, force: bool) -> None:
+    """Raise unless `path` may be written: its folder is there and writable, and no file is overwritten unasked."""
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} exists already. Say --force to replace it.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a file.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"The folder {path.parent} cannot be written to.")
+
+
+def _numeric(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
