@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Where the paper's data files are, if anywhere, and which parts of the reproduction to run (all by default).
+# The folder of the paper's data files, if there is one, and the parts of the reproduction to run (default: all).
 DATA ?= $(wildcard ../shared/datasets/paper)
 PARTS ?=
 REPRODUCE = OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(PARTS) $(if $(DATA),--data $(DATA))
@@ -21,12 +21,12 @@ help:
 	@echo "make peers      install the packages of the other algorithms, for the reproduction"
 	@echo "make bench      speed and memory of knet and its peers; rewrites docs/performance.md"
 	@echo "make lint       format check, lint, types"
-	@echo "make format     rewrite the sources in the house format"
-	@echo "make clean      remove everything that was generated, the environment included"
+	@echo "make format     format the sources"
+	@echo "make clean      remove everything that was generated, including the environment"
 
 install: $(STAMP)
 
-# Installed anew only when the requirements change.
+# Installed again only if the requirements change.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,plots]'
@@ -35,14 +35,14 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/knet demo
 
-# One thread per worker: two workers then fill two cores.
+# One thread per worker: two workers then use two cores.
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
-# The other algorithms' packages; what is not installed is left out of the tables, and said there.
+# The packages of the other algorithms; the tables name those that are not installed.
 peers: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
 
@@ -53,7 +53,7 @@ reproduce-full: $(STAMP)
 	$(REPRODUCE)
 
 # PEERS names an interpreter that has spectralnet and clustpy; without one their cases are skipped. LIMIT is the number of
-# seconds after which the paper's recipe is cut short.
+# seconds after which the paper's recipe is stopped.
 PEERS ?= $(BIN)/python
 LIMIT ?= 900
 bench: $(STAMP)

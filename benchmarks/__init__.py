@@ -1,1 +1,1 @@
-"""Measurements that stand beside the package and use its public surface only."""
+"""Measurements of the package. They are not part of it and are not installed with it."""

@@ -1,7 +1,7 @@
-"""What each default is worth: the default and its neighbours, one parameter at a time: `python -m benchmarks.ablation`.
+"""The effect of each default: the default, and variants of one parameter: `python -m benchmarks.ablation`.
 
-Data that need no files: generated shapes, and tables that scikit-learn ships. Printed: the mean ARI over data sets and
-seeds of each variant, on the shapes and on the tables, and its fitting time relative to the default's.
+The data need no files: generated shapes, and tables that scikit-learn includes. The output is the mean ARI of each
+variant over data sets and seeds, on the shapes and on the tables, and its fitting time relative to the default.
 """
 
 import argparse
@@ -14,23 +14,23 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs, make_circles, make_moons
 from threadpoolctl import threadpool_limits
 
-from knet import KNet
+from knet import Advanced, KNet
 from knet.datasets import make_spirals
 from knet.metrics import ari
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "n_init=1": {"n_init": 1},
-    "hidden_width=32": {"hidden_width": 32},
-    "hidden_width=256": {"hidden_width": 256},
-    "n_hidden_layers=1": {"n_hidden_layers": 1},
+    "hidden (32, 32)": {"hidden_layer_sizes": (32, 32)},
+    "hidden (256, 256)": {"hidden_layer_sizes": (256, 256)},
+    "hidden (128,)": {"hidden_layer_sizes": (128,)},
     "n_components=None": {"n_components": None},
-    "u_columns=c": {"u_columns": "c"},
+    "u_columns=c": {"advanced": Advanced(u_columns="c")},
     "u_update=sma": {"u_update": "sma"},
-    "steps_per_round=50": {"steps_per_round": 50},
+    "steps_per_iter=50": {"advanced": Advanced(steps_per_iter=50)},
     "tol=0.01": {"tol": 0.01},
-    "max_rounds=1": {"max_rounds": 1},
-    "lambda balanced": {"reconstruction_weight": "balanced"},
+    "max_iter=1": {"max_iter": 1},
+    "lambda balanced": {"advanced": Advanced(reconstruction_weight="balanced")},
     "sigma=median": {"sigma": "median"},
 }
 SHAPES = ("moons", "rings", "enclosed", "spirals", "blobs", "unequal blobs")
@@ -81,7 +81,7 @@ def run(job: tuple[str, str, int]) -> tuple[str, str, float, float]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="What each default is worth.")
+    parser = argparse.ArgumentParser(description="The effect of each default.")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
@@ -91,7 +91,7 @@ def main() -> None:
     usual = sum(seconds for variant, *_, seconds in runs if variant == "default")
     print(f"{'variant':20} {'shapes':>7} {'tables':>7} {'time':>6}   worst data set")
     for variant in VARIANTS:
-        own = [one for one in runs if one[0] == variant]
+        own = [row for row in runs if row[0] == variant]
         shapes, tables = ([score for _, name, score, _ in own if (name in SHAPES) == kind] for kind in (True, False))
         change = {
             name: np.mean([score for v, n, score, _ in runs if (v, n) == (variant, name)])

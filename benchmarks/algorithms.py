@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.cluster import HDBSCAN, KMeans, SpectralClustering
 from sklearn.mixture import GaussianMixture
 
@@ -18,7 +19,7 @@ from benchmarks.deep_peers import run_aec, run_dec, run_sn, silent
 from benchmarks.imsat import IMSAT
 from benchmarks.paper_numbers import SUMMARY
 from benchmarks.tasks import Outcome, Stopwatch, Task
-from knet import KNet
+from knet import Advanced, KNet
 from knet.presets import paper
 
 NO_PAPER_SIGMA = 1.0  # of scaled rows, for data sets that the paper does not have
@@ -41,9 +42,9 @@ class Algorithm:
     new_rows : bool
         Whether it can label rows that it was not trained on.
     package : str or None
-        The module it needs beyond knet's own requirements.
+        The module that it needs in addition to knet's own requirements.
     cost : float
-        Rough seconds per thousand rows, for the time left.
+        Rough seconds per thousand rows, to estimate the remaining time.
     """
 
     title: str
@@ -56,7 +57,7 @@ class Algorithm:
 
     @property
     def installed(self) -> bool:
-        """Say whether its package is there."""
+        """Return whether its package is installed."""
         return self.package is None or importlib.util.find_spec(self.package) is not None
 
     def seeds_for(self, dataset: str) -> int:
@@ -144,48 +145,54 @@ def run_imsat(task: Task) -> Outcome:
     return Outcome(model.fit(X[task.train], sizes).predict(X), prep, watch.lap())
 
 
-def run_knet(task: Task, **settings: Any) -> Outcome:
-    """Cluster by KNet; Prep is all before the first round.
+def run_knet(task: Task, model: KNet | None = None) -> Outcome:
+    """Cluster by KNet, by default with its defaults; Prep is the time before the first iteration.
 
     After training on a subset, all rows are embedded and clustered by k-means, as in the paper.
     """
     watch, started = Stopwatch(), time.perf_counter()
-    first_round: list[tuple[float, float]] = []
+    first_iteration: list[tuple[float, float]] = []
 
-    def note_first_round(row: dict[str, Any]) -> None:
-        if not first_round:
+    def note_first_iteration(row: dict[str, Any]) -> None:
+        if not first_iteration:
             wall = time.perf_counter() - started
-            first_round.append((watch.lap(), min(1.0, float(row["seconds"]) / wall)))
+            first_iteration.append((watch.lap(), min(1.0, float(row["seconds"]) / wall)))
 
     with silent():
-        model = KNet(task.n_clusters, random_state=task.seed, callback=note_first_round, **settings)
-        model.fit(task.raw[task.train])
+        model = model or KNet(task.n_clusters)
+        model.set_params(random_state=task.seed, callback=note_first_iteration).fit(task.raw[task.train])
         labels = model.recluster(task.raw) if task.partial else model.labels_
     rest = watch.lap()
-    seconds, share = first_round[0] if first_round else (0.0, 0.0)
+    seconds, share = first_iteration[0] if first_iteration else (0.0, 0.0)
     return Outcome(labels, seconds * (1 - share), seconds * share + rest, knet_details(model, task))
 
 
 def knet_details(model: KNet, task: Task) -> dict[str, float]:
-    """Return what the lambda tables need: HSIC and error of the autoencoder at the end.
+    """Return the figures of the lambda tables: HSIC, and the error of the autoencoder, both at the end.
 
-    Without a reconstruction term no decoder is trained; it then is the identity that it starts as.
+    Without a reconstruction term no decoder is trained: it stays the identity, which it is at the start.
     """
     last = model.history_[-1] if model.history_ else {"hsic": float("nan"), "reconstruction": float("nan")}
     error = float(last["reconstruction"])
-    if model.reconstruction_weight == 0 and model.cluster_centers_.shape[1] == task.raw.shape[1]:
+    if (model.advanced or Advanced()).reconstruction_weight == 0 and model.cluster_centers_.shape[1] == task.raw.shape[
+        1
+    ]:
         rows = task.raw[task.train]
         scaled = (rows - rows.mean(0)) / np.where(rows.std(0) > 0, rows.std(0), 1)
         error = float(((model.transform(rows) - scaled) ** 2).mean())
-    return {"hsic": float(last["hsic"]), "ae": error, "rounds": float(model.n_iter_), "sigma": float(model.sigma_)}
+    return {"hsic": float(last["hsic"]), "ae": error, "iterations": float(model.n_iter_), "sigma": float(model.sigma_)}
 
 
 def run_knet_paper(task: Task, **settings: Any) -> Outcome:
-    """Cluster by KNet with the paper's settings for this data set."""
-    preset = paper(task.dataset) | settings
+    """Cluster by KNet with the paper's settings for this data set; `settings` as for `set_params`."""
     if task.partial:
-        preset["train_size"] = len(task.train)
-    return run_knet(task, **preset)
+        settings["train_size"] = len(task.train)
+    return run_knet(task, paper_model(task.dataset, task.n_clusters, **settings))
+
+
+def paper_model(dataset: str, n_clusters: int, **settings: Any) -> KNet:
+    """Return KNet with the paper's settings, some of them replaced; the preset itself is not changed."""
+    return clone(KNet(n_clusters, **paper(dataset))).set_params(**settings)
 
 
 def run_knet_eig(task: Task) -> Outcome:

@@ -1,19 +1,19 @@
-"""Why a figure of ours differs from the paper's: by letter, and given only where the results bear it out.
+"""Why a figure of ours differs from the paper's, by letter; a cause is given only if the results support it.
 
-A cause is *measured* if the results hold the figure that shows it, *stated* if settings differ but what that changes
-was not measured, and *not known* otherwise.
+A cause is *measured* if the results contain the figure that shows it, *stated* if settings differ but the effect was
+not measured, and *not known* otherwise.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-NMI_AGREES = 2.0  # points of NMI within which no cause is looked for
+NMI_AGREES = 2.0  # a smaller difference in NMI, in points, gets no cause
 SIGMA_AGREES = 0.005
 
 CAUSES = {
-    "a": "Stated: the package trains otherwise than the code the paper used (optimiser, pre-training, epochs; see"
-    " Settings).",
+    "a": "Stated: the package trains differently from the code that the paper used (optimiser, pre-training, epochs;"
+    " see Settings).",
     "b": "Measured: unscaled rows give the paper's figure (`k-means, unscaled` in Table A).",
     "c": "Stated: the paper does not print the kernel of its SC; here it is the Gaussian of the width in Table 1.",
     "d": "Measured: no larger than the deviations over seeds, theirs and ours together.",
@@ -22,13 +22,14 @@ CAUSES = {
     "h": "Stated: the paper tuned SN by a grid search per data set; here it has its package's defaults everywhere.",
     "i": "Stated: CPU seconds of one thread here, a GPU or 16 dual-core CPUs there, and other code.",
     "j": "Stated: our encoder is the identity by construction ([0001](decisions/0001-identity-by-construction.md)), so"
-    " nothing is pre-trained; Prep is what comes before the first round.",
-    "k": "Stated: another scale. With orthonormal U, HSIC is at most the number of columns of U; the paper's values for"
-    " Wine are beyond that ([0009](decisions/0009-no-second-phase.md)).",
+    " nothing is pre-trained; Prep is the time before the first iteration.",
+    "k": "Stated: a different scale. With orthonormal U, HSIC is at most the number of columns of U; the paper's values"
+    " for Wine are larger ([0009](decisions/0009-no-second-phase.md)).",
     "l": "Stated: U has c-1 columns here ([0012](decisions/0012-c-minus-one-columns.md)), so HSIC is at most 2.",
     "m": "Stated: lambda weighs a mean squared error against the HSIC of all rows here. The paper does not say how it"
-    " scales its two terms (an error above 100 is no mean over scaled rows), so equal lambdas need not mean the same.",
-    "o": "Not known, but to our favour.",
+    " scales its two terms (an error above 100 cannot be a mean over scaled rows), so equal values of lambda may have"
+    " different meanings.",
+    "o": "Not known; the difference is in our favour.",
     "u": "Not known.",
 }
 
@@ -42,7 +43,7 @@ class NmiCell:
     part, algorithm, dataset : str
         Which cell.
     paper, paper_deviation : float
-        The paper's mean and deviation; 0 where it prints none.
+        The paper's mean and deviation; 0 if it prints none.
     ours, unscaled : list of float
         Our figures over seeds, and those of k-means on unscaled rows.
     """
@@ -57,12 +58,12 @@ class NmiCell:
 
     @property
     def difference(self) -> float:
-        """Return ours less the paper's."""
+        """Return our mean minus the paper's."""
         return float(np.mean(self.ours)) - self.paper
 
 
 def nmi_cause(cell: NmiCell) -> str:
-    """Return the letters of the causes of a difference in NMI; none where it is small."""
+    """Return the letters of the causes of a difference in NMI; none if it is small."""
     size, deviation = abs(cell.difference), float(np.std(cell.ours))
     if size <= NMI_AGREES:
         return ""

@@ -1,9 +1,9 @@
 """KNet on Dask at size: `python -m benchmarks.dask_scale label|memory|plan`.
 
 `label FOLDER` writes 50,000,000 x 10 generated rows to Parquet, labels them out of core on worker processes, and prints
-rows per second and the peak memory of each worker, beside one process that does the same file by file.
-`memory` prints the memory of scheduler and workers while partitions grow from 10 to 1000.
-`plan` prints what 10^8 to 10^10 rows would take, from the figures that the other two print: an estimate.
+rows per second and the peak memory of each worker, and the same for one process that labels file by file.
+`memory` prints the memory of scheduler and workers for 10 to 1000 partitions.
+`plan` estimates the cost of 10^8 to 10^10 rows from the figures that the other two print.
 """
 
 import argparse
@@ -22,11 +22,12 @@ import torch
 from distributed import Client, LocalCluster, SubprocessCluster
 
 import knet.dask
+from benchmarks.memory import peak_mb
 from knet import KNet, load
 
 N_COLUMNS, N_CLUSTERS = 10, 5
 FILE_ROWS = 1_000_000
-BLOCK_ROWS = 5_000  # of a partition where memory is measured
+BLOCK_ROWS = 5_000  # rows of a partition in the command `memory`
 
 
 def make_rows(number: int, n_rows: int) -> pd.DataFrame:
@@ -37,20 +38,14 @@ def make_rows(number: int, n_rows: int) -> pd.DataFrame:
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(N_COLUMNS)])
 
 
-def peak_mb() -> float:
-    """Return the largest memory that this process has had (Linux; getrusage would count its parent's too)."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
-
-
 def cpu_seconds() -> float:
-    """Return the processor time that this process has used: unlike the clock, it does not count what others took."""
+    """Return the processor time of this process: unlike the clock, it does not depend on other processes."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def rss_mb() -> float:
-    """Return the memory that this process has."""
+    """Return the present memory of this process, in MB."""
     return psutil.Process().memory_info().rss / 2**20
 
 
@@ -61,6 +56,7 @@ def size_of(folder: Path) -> int:
 
 def train(path: Path) -> KNet:
     """Return a model of the generated rows, from a sample of them, and save it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     model = KNet(N_CLUSTERS, random_state=0).fit(make_rows(-1 % 2**32, 20_000))
     model.save(path)
     return model
@@ -69,7 +65,6 @@ def train(path: Path) -> KNet:
 def label(options: argparse.Namespace) -> None:
     """Generate, label and measure."""
     data, out = options.folder / "rows", options.folder / "labels"
-    options.folder.mkdir(parents=True, exist_ok=True)
     model = train(options.folder / "model.safetensors")
     n_files = options.rows // FILE_ROWS
     settings = {
@@ -100,7 +95,7 @@ def single(options: argparse.Namespace, data: Path, out: Path) -> None:
     """Label some of the files in this process, on one thread, and compare labels and speed."""
     torch.set_num_threads(1)
     model = load(options.folder / "model.safetensors")
-    sources, targets = (sorted(one.glob("*.parquet"), key=_number) for one in (data, out))
+    sources, targets = (sorted(folder.glob("*.parquet"), key=_number) for folder in (data, out))
     seconds, used, n_equal = 0.0, 0.0, 0
     for source, target in list(zip(sources, targets, strict=True))[: options.single_files]:
         started, before = time.perf_counter(), cpu_seconds()
@@ -119,7 +114,7 @@ def _number(path: Path) -> int:
 
 
 def memory(options: argparse.Namespace) -> None:
-    """Label more and more partitions of the same size, and print what scheduler and workers need."""
+    """Label growing numbers of partitions of the same size, and print the memory of scheduler and workers."""
     model = train(options.folder / "model.safetensors")
     print(
         f"{'partitions':>10} {'rows':>12} {'scheduler MB':>13} {'per partition kB':>17} {'worker peak MB':>15} {'s':>6}"
@@ -146,8 +141,8 @@ def memory(options: argparse.Namespace) -> None:
 
 
 def plan(options: argparse.Namespace) -> None:
-    """Print what large tables would take, from measured figures."""
-    print("Estimate: measured rates carried forward; no contention for disks, network or scheduler.")
+    """Print an estimate of the cost of large tables, from measured figures."""
+    print("Estimate from measured rates; contention for disks, network or scheduler is not included.")
     print(f"{'rows':>15} {'read':>9} {'written':>9} {'worker hours':>13} {'partitions':>11} {'scheduler':>10}", end="")
     print("".join(f"{f'{n} workers':>14}" for n in options.workers))
     for power in (8, 9, 10):
@@ -167,28 +162,28 @@ def _duration(hours: float) -> str:
 
 
 def main() -> None:
-    """Run one of the three."""
+    """Run one of the three commands."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    one = commands.add_parser("label")
-    one.add_argument("folder", type=Path)
-    one.add_argument("--rows", type=int, default=50_000_000)
-    one.add_argument("--workers", type=int, default=2)
-    one.add_argument("--single-files", type=int, default=5)
-    one.set_defaults(run=label)
-    one = commands.add_parser("memory")
-    one.add_argument("folder", type=Path, help="for the model file")
-    one.add_argument("--partitions", type=int, nargs="+", default=[10, 100, 1000])
-    one.set_defaults(run=memory)
-    one = commands.add_parser("plan")
-    one.add_argument("--rows-per-second", type=float, required=True, help="of one worker")
-    one.add_argument("--scheduler-mb", type=float, required=True, help="memory of an idle scheduler")
-    one.add_argument("--scheduler-kb", type=float, required=True, help="memory of a scheduler per partition")
-    one.add_argument("--partition-rows", type=int, default=1_000_000)
-    one.add_argument("--bytes-in", type=float, default=82.8, help="per row, as stored")
-    one.add_argument("--bytes-out", type=float, default=0.38, help="per row, as stored")
-    one.add_argument("--workers", type=int, nargs="+", default=[2, 16, 100])
-    one.set_defaults(run=plan)
+    label_parser = commands.add_parser("label")
+    label_parser.add_argument("folder", type=Path)
+    label_parser.add_argument("--rows", type=int, default=50_000_000)
+    label_parser.add_argument("--workers", type=int, default=2)
+    label_parser.add_argument("--single-files", type=int, default=5)
+    label_parser.set_defaults(run=label)
+    memory_parser = commands.add_parser("memory")
+    memory_parser.add_argument("folder", type=Path, help="for the model file")
+    memory_parser.add_argument("--partitions", type=int, nargs="+", default=[10, 100, 1000])
+    memory_parser.set_defaults(run=memory)
+    plan_parser = commands.add_parser("plan")
+    plan_parser.add_argument("--rows-per-second", type=float, required=True, help="of one worker")
+    plan_parser.add_argument("--scheduler-mb", type=float, required=True, help="memory of an idle scheduler")
+    plan_parser.add_argument("--scheduler-kb", type=float, required=True, help="memory of a scheduler per partition")
+    plan_parser.add_argument("--partition-rows", type=int, default=1_000_000)
+    plan_parser.add_argument("--bytes-in", type=float, default=82.8, help="per row, as stored")
+    plan_parser.add_argument("--bytes-out", type=float, default=0.38, help="per row, as stored")
+    plan_parser.add_argument("--workers", type=int, nargs="+", default=[2, 16, 100])
+    plan_parser.set_defaults(run=plan)
     options = parser.parse_args()
     options.run(options)
 

@@ -1,16 +1,16 @@
 """The paper's deep competitors from their packages: AEC and DEC from ClustPy, SN from spectralnet.
 
-Layers, batch sizes and optimisers are those of the paper's setup and hyper-parameter table where the packages take
-them. Deviations, shown below the tables of the reproduction too:
+Layers, batch sizes and optimisers are those of the paper's setup and hyper-parameter table, if the packages accept
+them. The deviations, which the page on the reproduction lists too:
 
 - DEC and AEC: autoencoders are pre-trained by Adam at 0.001 for 100 epochs (that is Prep) and clustered by SGD at 0.01
-  with momentum 0.9 for 150 (RT). The paper names no pre-training, and no learning rate for AEC. Where that rate
-  diverges, to an embedding that is not finite, a tenth of it is taken, as the paper allows itself.
+  with momentum 0.9 for 150 (RT). The paper names no pre-training, and no learning rate for AEC. If training
+  diverges at that rate, to an embedding that is not finite, a tenth of it is used, as in the paper.
 - SN: Adam, since the package has no other optimiser, batches of 1024, the package's own, and its nearest-neighbour
   affinity instead of the Siamese network, which costs several times the time; the paper tuned SN by a grid search.
 - On more than `LARGE` rows the epochs of all three are cut to `LARGE_SHARE` of these.
 
-Each fit runs in silence: both packages print and draw progress bars.
+The output of each fit is suppressed: both packages print and draw progress bars.
 """
 
 import contextlib
@@ -24,7 +24,9 @@ from sklearn.cluster import KMeans
 
 from benchmarks.tasks import Labels, Outcome, Rows, Stopwatch, Task
 
-TORCHVISION_OPERATORS: list[torch.library.Library] = []  # kept: they go when the library object does
+TORCHVISION_OPERATORS: list[
+    torch.library.Library
+] = []  # stored: the operators exist as long as the library object does
 PRETRAIN_EPOCHS, CLUSTER_EPOCHS = 100, 150
 LARGE, LARGE_SHARE = 5_000, 0.2
 LEARNING_RATES, MOMENTUM = (0.01, 0.001, 0.0001), 0.9  # the first that does not diverge
@@ -99,17 +101,17 @@ def _run_clustpy(task: Task, algorithm: type, hidden: list[int], batch_size: int
 
 
 def _epochs(epochs: int, train: Rows | torch.Tensor) -> int:
-    """Return the epochs for so many rows."""
+    """Return the number of epochs for this number of rows."""
     return epochs if len(train) <= LARGE else round(epochs * LARGE_SHARE)
 
 
 def _k_means(embedding: Rows, task: Task) -> Labels:
-    """Return the paper's labels of an embedded data set; raise where training diverged."""
+    """Return the labels of embedded rows by k-means, as in the paper."""
     return KMeans(task.n_clusters, n_init=10, random_state=task.seed).fit(embedding).labels_
 
 
 def import_clustpy() -> None:
-    """Import ClustPy also where torchvision comes without its operators, as beside a CPU build of torch."""
+    """Import ClustPy, also if torchvision lacks its operators, as it does with a CPU build of torch."""
     try:
         import clustpy.deep
     except RuntimeError:
@@ -122,7 +124,7 @@ def import_clustpy() -> None:
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """Drop what is printed or warned."""
+    """Suppress printed text and warnings."""
     with (
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),

@@ -1,7 +1,7 @@
-"""The paper's figures, from fits with the paper's settings; on Spiral2 with the width of the caption and c-1 columns.
+"""The paper's figures, from fits with the paper's settings; on Spiral2 with the width of its caption and c-1 columns.
 
-Kernel matrices go from white (0) to dark blue (1), with rows ordered by cluster. Rows carry the colour of the cluster
-that was found, except in the picture of the data sets, where it is the class.
+Kernel matrices go from white (0) to dark blue (1), with rows ordered by cluster. The colour of a row is its cluster,
+except in the picture of the data sets, in which it is its class.
 """
 
 import io
@@ -15,22 +15,26 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.spatial.distance import cdist
 
+from benchmarks.algorithms import paper_model
 from benchmarks.tasks import Labels, Rows
 from knet import KNet, plots
 from knet.metrics import nmi
-from knet.presets import paper
 
 Loader = Callable[[str], tuple[Rows, Labels]]
 Drawn = tuple[str, str, Figure, dict[str, float]]  # name, data set, picture, figures for its caption
 
 DPI, COLOURS = 80, 96  # small files: the pictures are few colours on white
-FIGURE1 = {"sigma": 0.3, "sigma_scale": 1.0, "u_columns": "c-1"}  # the width that the caption of Figure 1 names
+FIGURE1 = {
+    "sigma": 0.3,
+    "advanced__sigma_scale": 1.0,
+    "advanced__u_columns": "c-1",
+}  # the width that the caption of Figure 1 names
 NOISE = 0.3  # deviation of the noise on Moon, three times that of the data
-EPOCH_STEPS, EPOCH_ROUNDS = 10, 80
+EPOCH_STEPS, EPOCH_ITERATIONS = 10, 80
 
 
 def draw_figures(load: Loader, folder: Path) -> dict[tuple[str, str], dict[str, float]]:
-    """Draw all figures into a folder, and return by name and data set what their captions tell."""
+    """Draw all figures into a folder, and return the figures of their captions by name and data set."""
     facts = {}
     folder.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
@@ -53,9 +57,9 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def fit(X: Rows, dataset: str, **settings: Any) -> KNet:
-    """Fit with the paper's settings."""
-    model = KNet(3 if dataset.startswith("spiral") else 2, random_state=0, **(paper(dataset) | settings))
-    return model.fit(X)
+    """Fit with the paper's settings, some of them replaced."""
+    n_clusters = 3 if dataset.startswith("spiral") else 2
+    return paper_model(dataset, n_clusters, random_state=0, **settings).fit(X)
 
 
 def draw_spiral(load: Loader) -> Iterator[Drawn]:
@@ -69,19 +73,19 @@ def draw_spiral(load: Loader) -> Iterator[Drawn]:
 
 
 def draw_epochs(load: Loader) -> Iterator[Drawn]:
-    """Draw the images of Spiral2's training rows on their way, in rounds of a few gradient steps."""
+    """Draw the embedded training rows of Spiral2 during training, in iterations of a few gradient steps."""
     X, y = load("spiral2")
-    steps = {"steps_per_round": EPOCH_STEPS, "max_rounds": EPOCH_ROUNDS, "tol": 0.0}
-    model = fit(X, "spiral2", keep_rounds=True, **FIGURE1, **steps)
-    way = model.rounds_
-    labels = cdist(way[-1], model.cluster_centers_).argmin(1)
-    shown = np.unique(np.geomspace(1, len(way), 6).astype(int) - 1)
+    steps = {"advanced__steps_per_iter": EPOCH_STEPS, "max_iter": EPOCH_ITERATIONS, "tol": 0.0}
+    model = fit(X, "spiral2", advanced__keep_embeddings=True, **FIGURE1, **steps)
+    embeddings = model.embeddings_
+    labels = cdist(embeddings[-1], model.cluster_centers_).argmin(1)
+    shown = np.unique(np.geomspace(1, len(embeddings), 6).astype(int) - 1)
     figure = Figure(figsize=(8.4, 5.6), layout="constrained")
     for ax, index in zip(figure.subplots(2, 3).flat, shown, strict=False):
         for cluster in range(model.n_clusters):
-            ax.plot(*way[index][labels == cluster][:, :2].T, ".", markersize=3, color=plots.color(cluster))
+            ax.plot(*embeddings[index][labels == cluster][:, :2].T, ".", markersize=3, color=plots.color(cluster))
         ax.set_title(f"after {index * EPOCH_STEPS} gradient steps" if index else "before training", fontsize=10)
-    yield "epochs", "spiral2", figure, {"nmi": nmi(y, model.labels_), "rows": len(way[0])}
+    yield "epochs", "spiral2", figure, {"nmi": nmi(y, model.labels_), "rows": len(embeddings[0])}
 
 
 def draw_datasets(load: Loader) -> Iterator[Drawn]:

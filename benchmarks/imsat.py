@@ -1,14 +1,14 @@
 """IMSAT, information maximising self-augmented training (Hu, Miyato, Tokui, Matsumoto, Sugiyama; ICML 2017).
 
-No maintained package has it. A network p(y|x) is trained so that its clusters say much about the rows (regularised
-information maximisation) and do not change under the small perturbation that would change them most (virtual
+No maintained package has it. A network p(y|x) is trained so that its clusters are informative about the rows
+(regularised information maximisation) and do not change under the small perturbation with the largest effect (virtual
 adversarial training):
 
     minimise  R_VAT - lambda (mu H(Y) - H(Y|X)),    R_VAT = mean KL(p(.|x) || p(.|x + r)),  |r| = eps(x)
 
 with eps(x) = alpha times the distance of x to its tenth neighbour. Two hidden layers of 1200 with batch normalisation,
-lambda 0.1, mu 4, alpha 0.25, one power iteration, Adam at 0.002, batches of 250, 50 epochs, as its authors have it. One
-thing differs: their power iteration takes a step of length 10, which fits images; here it is eps(x), for any scale.
+lambda 0.1, mu 4, alpha 0.25, one power iteration, Adam at 0.002, batches of 250, 50 epochs, as its authors use. One
+detail differs: their power iteration takes a step of length 10, which fits images; here it is eps(x), for any scale.
 """
 
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ class IMSAT:
         for _ in range(self.epochs):
             order = torch.randperm(len(rows), generator=generator)
             for batch in order.split(BATCH):
-                if len(batch) < 2:  # batch normalisation needs a spread
+                if len(batch) < 2:  # batch normalisation needs two rows
                     continue
                 optimizer.zero_grad()
                 imsat_loss(self.network_, rows[batch], eps[batch], generator).backward()
@@ -117,13 +117,13 @@ def divergence(logits: Tensor, others: Tensor) -> Tensor:
 
 
 def entropy(p: Tensor) -> Tensor:
-    """Return the entropy of each row; its gradient stays finite where a probability is 0."""
+    """Return the entropy of each row; its gradient is finite if a probability is 0."""
     return -(p * p.clamp_min(torch.finfo(p.dtype).tiny).log()).sum(1)
 
 
 @contextmanager
 def frozen_statistics(network: nn.Sequential) -> Iterator[None]:
-    """Let batch normalisation, while in here, use the batch's own statistics and remember nothing of it."""
+    """Let batch normalisation use the statistics of the batch, without updating its running statistics."""
     norms = [layer for layer in network if isinstance(layer, nn.BatchNorm1d)]
     for norm in norms:
         norm.track_running_stats = False

@@ -1,8 +1,9 @@
-"""The paper's recipe, taken literally, to stand for the cost of the original: `fit_literal(X, n_clusters)`.
+"""The paper's recipe, implemented literally, to measure the cost of the original: `fit_literal(X, n_clusters)`.
 
-An autoencoder is pre-trained in batches of 5 rows until the worst batch of an epoch has stopped falling over 400
-epochs. Then theta-steps of 20 epochs in batches of 5, with the N x N weights kept, and U-steps by a dense eigensolver
-take turns: one round on [OBJ], then three on the 0/1 matrix of the k-means labels, as the published code does.
+An autoencoder is pre-trained in batches of 5 rows until the loss of the worst batch of an epoch has not
+decreased over 400 epochs. Then theta-steps of 20 epochs in batches of 5, with stored N x N weights, alternate with
+U-steps by a dense eigensolver: one iteration on [OBJ], then three on the 0/1 matrix of the k-means labels, as in the
+published code.
 """
 
 import time
@@ -12,7 +13,7 @@ import torch
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
-BATCH, LR, WINDOW, EPOCHS, LABEL_ROUNDS = 5, 1e-3, 400, 20, 3
+BATCH, LR, WINDOW, EPOCHS, LABEL_ITERATIONS = 5, 1e-3, 400, 20, 3
 
 
 class OutOfTimeError(Exception):
@@ -30,7 +31,7 @@ def fit_literal(X: np.ndarray, n_clusters: int, *, sigma_scale: float, limit: fl
     with torch.no_grad():
         Psi = encoder(data)
     U, d = eigenvectors(Psi, sigma, n_clusters)
-    for phase in range(1 + LABEL_ROUNDS):
+    for phase in range(1 + LABEL_ITERATIONS):
         theta_step(data, encoder, pair_weights(U, d), sigma, deadline)
         with torch.no_grad():
             Psi = encoder(data)
@@ -82,7 +83,7 @@ def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
 
 
 def check(deadline: float) -> None:
-    """Stop where the time is over."""
+    """Raise an error after the deadline."""
     if time.perf_counter() > deadline:
         raise OutOfTimeError
 

@@ -35,7 +35,7 @@ class Plan:
     quick : bool
         One seed and small data sets.
     seeds : int or None
-        Runs of each; None takes each algorithm's own number.
+        Runs of each; None uses the number of each algorithm.
     """
 
     parts: tuple[str, ...] = tuple(PARTS)
@@ -45,7 +45,7 @@ class Plan:
     seeds: int | None = None
 
     def jobs(self) -> list[Job]:
-        """Return the runs, seed by seed and short ones first, so that a stopped reproduction has much to show."""
+        """Return the runs, seed by seed and short ones first, so that a stopped reproduction has many results."""
         found = [job for part in self.parts if part in MEASURED for job in getattr(self, f"_{part}")()]
         return sorted(dict.fromkeys(found), key=lambda job: (job.seed, expected_seconds(job)))
 
@@ -76,7 +76,7 @@ class Plan:
                             yield Job("lambda", algorithm, dataset, seed, repr(lam))
 
     def _wanted(self, algorithm: str, dataset: str) -> bool:
-        """Say whether the quick form leaves a cell out."""
+        """Return whether a cell is part of the plan: the quick form leaves some out."""
         return not self.quick or dataset == "wine" or algorithm not in QUICK_SLOW
 
     def _seeded(self, part: str, algorithm: str, dataset: str) -> Iterator[Job]:
@@ -86,7 +86,7 @@ class Plan:
 
 
 def expected_seconds(job: Job) -> float:
-    """Return a rough duration, for the time left."""
+    """Return a rough duration, to estimate the remaining time."""
     rows = SUMMARY[job.dataset][0]
     if job.part == "oos":
         rows = rows * ROWS_PERCENT[job.dataset] // 100

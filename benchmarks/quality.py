@@ -1,9 +1,9 @@
-"""Quality of the one default, only the number of clusters given: `python -m benchmarks.quality FOLDER [--seeds 3]`.
+"""Quality of the default, given only the number of clusters: `python -m benchmarks.quality FOLDER [--seeds 3]`.
 
 FOLDER holds data sets as NAME.csv with NAME_label.csv, or, as in the clustering benchmark suite, as NAME.data.gz with
-NAME.labels0.gz, NAME.labels1.gz, ... (label 0 is noise and not scored; of several labelings the best counts). Printed
-per data set: NMI and ARI, mean and deviation over seeds, k-means on the same scaled rows, any algorithm named by
-`--beside`, and published results of the suite where they are known (`--published`).
+NAME.labels0.gz, NAME.labels1.gz, ... (label 0 is noise and not scored; of several labelings the best counts). The
+output per data set: NMI and ARI, mean and deviation over seeds, k-means on the same scaled rows, any algorithm named
+by `--peers`, and published results of the suite if they are known (`--published`).
 """
 
 import argparse
@@ -26,7 +26,7 @@ Clusterer = Callable[[int], Labels]
 
 
 def datasets(folder: Path) -> Iterator[Found]:
-    """Yield name, rows and labelings of every data set below a folder; labels of NAME_label.csv are all scored."""
+    """Yield name, rows and labelings of every data set below a folder; all labels of NAME_label.csv are scored."""
     for path in sorted(folder.rglob("*_label.csv")):
         name = path.name.removesuffix("_label.csv")
         labels = np.loadtxt(path).astype(int)
@@ -47,18 +47,18 @@ def best_scores(labelings: list[Labels], predict: Clusterer) -> tuple[float, flo
     return max(score[0] for score in scores), max(score[1] for score in scores)
 
 
-def beside(algorithm: str, X: Rows) -> Clusterer:
+def peer(algorithm: str, X: Rows) -> Clusterer:
     """Return a clusterer by the name of an algorithm of the reproduction, with seed 0."""
     return lambda c: ALGORITHMS[algorithm].run(Task("", X, np.arange(len(X)), c, 0)).labels
 
 
-def score_one(found: Found, seeds: int, others: list[str]) -> tuple[str, list[float]]:
+def score_dataset(found: Found, seeds: int, others: list[str]) -> tuple[str, list[float]]:
     """Return a data set's line of the table, and its means."""
     name, X, labelings = found
     started = time.perf_counter()
     runs = [best_scores(labelings, lambda c, s=s: KNet(c, random_state=s).fit(X).labels_) for s in range(seeds)]
     seconds = (time.perf_counter() - started) / seeds / len(labelings)
-    scores = [best_scores(labelings, beside(other, X)) for other in ("kmeans", *others)]
+    scores = [best_scores(labelings, peer(other, X)) for other in ("kmeans", *others)]
     (n, a), (dn, da) = np.mean(runs, axis=0), np.std(runs, axis=0)
     (plain_n, plain_a), *rest = scores
     line = (
@@ -73,8 +73,8 @@ def columns(values: list[float]) -> str:
 
 
 def published_lines(found: list[Found], names: list[str], own: dict[str, list[float]]) -> list[str]:
-    """Return the table of ARI beside published results, over the data sets that have them."""
-    known = [one[0] for one in found if one[0] in PUBLISHED]
+    """Return the table of ARI next to published results, for the data sets that have them."""
+    known = [name for name, *_ in found if name in PUBLISHED]
     if not known:
         return ["No published results are known for these data sets."]
     header = f"{'ARI, published':20}" + "".join(f" {name:>12}" for name in ("knet", *names))
@@ -85,12 +85,14 @@ def published_lines(found: list[Found], names: list[str], own: dict[str, list[fl
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = argparse.ArgumentParser(prog="quality", description="Quality of the one default on labelled data sets.")
+    parser = argparse.ArgumentParser(prog="quality", description="Quality of the default on labelled data sets.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="comma-separated parts of names")
-    parser.add_argument("--beside", default="", help=f"ARI of other algorithms too: of {', '.join(ALGORITHMS)}")
-    parser.add_argument("--published", action="store_true", help="a second table, beside published results")
+    parser.add_argument(
+        "--peers", default="", help=f"also the ARI of these algorithms, comma-separated, of {', '.join(ALGORITHMS)}"
+    )
+    parser.add_argument("--published", action="store_true", help="a second table, with published results")
     return parser.parse_args(arguments)
 
 
@@ -109,8 +111,8 @@ def complaint(options: argparse.Namespace, found: list[Found], others: list[str]
 def main(arguments: list[str] | None = None) -> int:
     """Print one line per data set and the means; return the exit code."""
     options = parse(arguments)
-    others = [name for name in options.beside.split(",") if name]
-    found = [one for one in datasets(options.folder) if any(part in one[0] for part in options.only.split(","))]
+    others = [name for name in options.peers.split(",") if name]
+    found = [data for data in datasets(options.folder) if any(part in data[0] for part in options.only.split(","))]
     if message := complaint(options, found, others):
         print(f"quality: {message}", file=sys.stderr)
         return 2
@@ -118,8 +120,8 @@ def main(arguments: list[str] | None = None) -> int:
     extra = "".join(f" {name + ' ARI':>12}" for name in others)
     print(f"{'data set':20} {'rows':>6} {'NMI':>13} {'ARI':>13} {'k-means NMI':>11} {'ARI':>6} {'s/fit':>6}{extra}")
     means = {}
-    for one in found:
-        line, means[one[0]] = score_one(one, options.seeds, others)
+    for data in found:
+        line, means[data[0]] = score_dataset(data, options.seeds, others)
         print(line, flush=True)
     n, a, plain_n, plain_a, *rest = np.mean(list(means.values()), axis=0)
     print(f"{'mean':20} {'':6} {n:6.3f} {'':6} {a:6.3f} {'':6} {plain_n:11.3f} {plain_a:6.3f} {'':6}{columns(rest)}")

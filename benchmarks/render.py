@@ -60,12 +60,12 @@ class Measured:
         return dict(runs[-1]["metrics"]) if runs else {}
 
     def origin(self, dataset: str) -> str:
-        """Return where a data set came from."""
+        """Return the source of a data set."""
         runs = self._runs["datasets", "summary", dataset, ""]
         return str(runs[-1]["origin"])
 
     def why_empty(self, part: str, algorithm: str, dataset: str) -> str:
-        """Return in words why there is no figure."""
+        """Return the reason why there is no figure."""
         return self._reasons.get((part, algorithm, dataset), "not run")
 
 
@@ -96,7 +96,7 @@ def write_report(results: Path, folder: Path) -> Path:
 
 
 def header(measured: Measured) -> str:
-    """Return what the page is, and what it came from."""
+    """Return the introduction of the page, with the number of runs behind it."""
     minutes = {key: seconds / 60 for key, seconds in measured.seconds.items()}
     planned = set(Plan().jobs())
     done = len(planned & measured.jobs)
@@ -140,7 +140,7 @@ def dataset_table(measured: Measured) -> str:
         shape += f", {measured.origin(name)}"
         rows.append([NAMES[name], f"{n} / {c} / {d}", shape, kind, f"{sigma:g}", cell])
     columns = ["data set", "N / c / d, paper", "ours", "kind", "sigma, paper", "ours (difference) cause"]
-    text = "Ours is the median distance between scaled rows, times 0.1 for Moon and the spirals, as the preset has it."
+    text = "Ours is the median distance between scaled rows, times 0.1 for Moon and the spirals, as in the preset."
     return f"## Table 1: the data sets\n\n{text}\n\n{table(columns, rows)}"
 
 
@@ -179,7 +179,7 @@ def _nmi_row(measured: Measured, part: str, algorithm: str, dataset: str, column
 
 
 def _large_table(measured: Measured) -> str:
-    """Return NMI on Spiral2 from one percent of its rows, which the paper shows as a figure."""
+    """Return NMI on Spiral2, trained on one percent of its rows, which the paper shows as a figure."""
     rows = []
     for algorithm in LARGE:
         values = measured.values("oos", algorithm, "spiral2", "nmi")
@@ -238,7 +238,7 @@ def _lambda_cell(ours: list[float], paper: float, dataset: str, measure: str) ->
 
 def alternatives(measured: Measured) -> str:
     """Return Table A: every algorithm that was run, on every data set, with the best in bold."""
-    blocks = ["## Table A: beside what else a user would try"]
+    blocks = ["## Table A: comparison with other algorithms"]
     for part, text in (("full", "NMI, all rows, / CPU seconds"), ("oos", "NMI, trained on the subset, / CPU seconds")):
         names = [name for name in ALGORITHMS if part == "full" or ALGORITHMS[name].new_rows]
         means = {(a, d): _mean(measured.values(part, a, d, "nmi")) for a in names for d in printed.DATASETS}
@@ -289,11 +289,11 @@ def summary(measured: Measured) -> str:
                 f"- {ALGORITHMS[algorithm].title}, {where}: within {NMI_AGREES:g} points of the paper or above on "
                 f"{reached} of {len(differences)} data sets{short} (seeds: {seeds})."
             )
-    return "## What holds\n\nWith the paper's settings (`knet.presets.paper`):\n\n" + "\n".join(lines)
+    return "## Agreement with the paper\n\nWith the paper's settings (`knet.presets.paper`):\n\n" + "\n".join(lines)
 
 
 def losses(measured: Measured) -> str:
-    """Return where another algorithm does better than the default of knet, on average."""
+    """Return the data sets on which another algorithm is better than the default of knet, on average."""
     lines = []
     for part, where in (("full", "all rows"), ("oos", "trained on a subset")):
         for dataset in printed.DATASETS:
@@ -304,10 +304,9 @@ def losses(measured: Measured) -> str:
                 named = ", ".join(f"{ALGORITHMS[a].title} {100 * v:.1f}" for a, v in _descending(better))
                 lines.append(f"- {NAMES[dataset]}, {where}: KNet default {100 * np.mean(ours):.1f}; {named}.")
     if not lines:
-        lines = ["- Nowhere by more than half a point, of what was run."]
-    return (
-        "## Where the default loses\n\nAlgorithms whose mean NMI is higher by more than half a point:\n\n"
-        + "\n".join(lines)
+        lines = ["- None by more than half a point, in these runs."]
+    return "## Losses of the default\n\nAlgorithms whose mean NMI is higher by more than half a point:\n\n" + "\n".join(
+        lines
     )
 
 

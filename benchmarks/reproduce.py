@@ -1,7 +1,7 @@
 """The paper's tables and figures: `python -m benchmarks.reproduce [PART ...] [--quick] [--data FOLDER]`.
 
-Parts are datasets, full, oos, lambda and figures; without any, all. Results are appended to a file as they come, and a
-run that was stopped goes on where it was. At the end the report is written from that file.
+Parts are datasets, full, oos, lambda and figures; without any, all. Each result is appended to a file at once, and
+a run that was stopped continues from there. At the end the report is written from that file.
 """
 
 import argparse
@@ -23,21 +23,21 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 class UsageError(Exception):
-    """A request that cannot be met; its message is for the user."""
+    """A request that is not possible; its message is for the user."""
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(
-        prog="reproduce", description="Reproduce the paper's tables and figures, beside other algorithms."
+        prog="reproduce", description="Reproduce the paper's tables and figures, with other algorithms for comparison."
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; all by default")
     parser.add_argument("--quick", action="store_true", help="one seed, small data sets: minutes instead of hours")
     parser.add_argument("--data", type=Path, help="folder with the data files; by default $KNET_DATA")
     parser.add_argument("--algorithms", help=f"comma-separated, of {', '.join(ALGORITHMS)}")
     parser.add_argument("--datasets", help=f"comma-separated, of {', '.join(SUMMARY)}")
-    parser.add_argument("--seeds", type=int, help="runs of each, instead of each algorithm's own number")
-    parser.add_argument("--again", action="store_true", help="also run what is done; the newer result counts")
+    parser.add_argument("--seeds", type=int, help="runs of each, instead of the default number of each algorithm")
+    parser.add_argument("--again", action="store_true", help="also repeat finished runs; the newer result counts")
     parser.add_argument("--results", type=Path, help="the results file; by default benchmarks/results/full.jsonl")
     parser.add_argument("--to", type=Path, help="folder for reproduction.md and images/; by default docs")
     parser.add_argument("--no-report", action="store_true", help="only run; write no report")
@@ -54,7 +54,7 @@ def choose(text: str | None, known: tuple[str, ...], what: str) -> tuple[str, ..
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
-    """Return the plan that the options ask for."""
+    """Return the plan that the options describe."""
     if options.seeds is not None and options.seeds < 1:
         raise UsageError(f"--seeds must be at least 1, not {options.seeds}")
     algorithms = choose(options.algorithms, tuple(ALGORITHMS), "algorithm")
@@ -73,7 +73,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
 
 
 def keep_available(plan: Plan, load: PaperData, *, named: bool) -> Plan:
-    """Return the plan without data sets that are not there; raise if they were asked for by name."""
+    """Return the plan without data sets that are not available; raise if they were requested by name."""
     missing = missing_datasets(load, plan.datasets)
     for name, reason in missing.items():
         if named:
@@ -99,7 +99,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         failed = run_plan(plan, store, load, again=options.again)
     except KeyboardInterrupt:
-        print(f"reproduce: stopped; {store.path} has what is done, and the same command goes on", file=sys.stderr)
+        print(
+            f"reproduce: stopped; {store.path} has the finished runs, and the same command continues", file=sys.stderr
+        )
         return 130
     if not options.no_report:
         report(plan, store, load, options.to or (RESULTS / "quick" if options.quick else DOCS))
@@ -109,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def report(plan: Plan, store: Store, load: PaperData, target: Path) -> None:
-    """Draw the figures, if they are wanted, and write the report."""
+    """Draw the figures, if they are part of the plan, and write the report."""
     if "figures" in plan.parts:
         for (name, dataset), facts in draw_figures(load, target / "images" / "reproduction").items():
             store.add(Job("figures", name, dataset, 0), status="ok", metrics=facts, seconds={}, versions=versions())

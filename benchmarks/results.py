@@ -1,4 +1,4 @@
-"""Results on disk: one JSON line per run, appended as soon as it is known, so that a stopped run can go on."""
+"""Results on disk: one JSON line per run, appended as soon as it is known, so that a stopped run can be continued."""
 
 import json
 import os
@@ -14,7 +14,7 @@ PACKAGES = ("knet", "torch", "scikit-learn", "numpy", "clustpy", "spectralnet", 
 
 @dataclass(frozen=True, order=True)
 class Job:
-    """What identifies a run: the part of the reproduction, the algorithm, the data set, the seed, and a setting."""
+    """The identity of a run: the part of the reproduction, the algorithm, the data set, the seed, and a setting."""
 
     part: str
     algorithm: str
@@ -40,7 +40,7 @@ class Store:
     Parameters
     ----------
     path : Path
-        The file; it and its folder are made when the first result comes.
+        The file; it and its folder are created with the first result.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +50,7 @@ class Store:
             self.rows[job_of(row)] = row
 
     def is_done(self, job: Job) -> bool:
-        """Say whether a run has succeeded; one that failed or could not start is tried again."""
+        """Return whether a run has succeeded; a run that failed or could not start is tried again."""
         return self.rows.get(job, {}).get("status") == "ok"
 
     def add(self, job: Job, **result: Any) -> None:
@@ -83,7 +83,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def job_of(row: dict[str, Any]) -> Job:
-    """Return what identifies a row."""
+    """Return the identity of a row."""
     return Job(row["part"], row["algorithm"], row["dataset"], row["seed"], row["setting"])
 
 

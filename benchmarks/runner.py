@@ -1,4 +1,4 @@
-"""Run a plan: one job after the other, results kept at once, progress with the time left."""
+"""Run a plan: one job after the other; each result is stored at once, and the remaining time is shown."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ from knet.datasets import load_paper
 from knet.datasets.public_files import PUBLIC_FILES
 from knet.metrics import accuracy, ari, nmi
 
-MEDIAN_ROWS = 3_000  # pairs of so many rows give the median distance
+MEDIAN_ROWS = 3_000  # the median distance is that of all pairs of so many rows
 
 
 class PaperData:
@@ -35,14 +35,14 @@ class PaperData:
         return self._kept[name]
 
     def origin(self, name: str) -> str:
-        """Return where a data set comes from."""
+        """Return the source of a data set."""
         if self.folder is not None and (self.folder / f"{name}.csv").exists():
             return "prepared file"
         return "public file" if name in PUBLIC_FILES else "scikit-learn" if name == "wine" else "generated"
 
 
 def missing_datasets(load: PaperData, names: tuple[str, ...]) -> dict[str, str]:
-    """Return the data sets that cannot be had, each with the reason."""
+    """Return the data sets that are not available, each with the reason."""
     reasons = {}
     for name in names:
         try:
@@ -53,7 +53,7 @@ def missing_datasets(load: PaperData, names: tuple[str, ...]) -> dict[str, str]:
 
 
 def run_plan(plan: Plan, store: Store, load: PaperData, *, again: bool = False) -> list[Job]:
-    """Do what is not done yet, or all of it again, and return the jobs that failed."""
+    """Run the jobs that are not done yet, or all jobs again, and return those that failed."""
     jobs = [job for job in plan.jobs() if again or not store.is_done(job)]
     failed = []
     with _progress() as progress:
@@ -84,7 +84,7 @@ def describe(job: Job) -> str:
 
 
 def run_job(job: Job, store: Store, load: PaperData) -> str:
-    """Do one job, keep its row, and return a note on it; a failure of a peer is a result too."""
+    """Run a job, store its row, and return a note on it; a failure of a peer is a result too."""
     if job.part == "datasets":
         found = {"metrics": summarize(*load(job.dataset)), "origin": load.origin(job.dataset)}
         store.add(job, status="ok", seconds={}, versions=versions(), **found)
@@ -99,7 +99,7 @@ def run_job(job: Job, store: Store, load: PaperData) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outcome = solve(job, make_task(job, X, y))
-    except Exception as error:  # whatever a third party raises
+    except Exception as error:  # a third party may raise anything
         store.add(job, status="failed", reason=f"{type(error).__name__}: {error}".splitlines()[0])
         return f"failed, {type(error).__name__}: {error}"
     wall = time.perf_counter() - started
@@ -115,7 +115,7 @@ def run_job(job: Job, store: Store, load: PaperData) -> str:
 
 
 def make_task(job: Job, X: Rows, y: Labels) -> Task:
-    """Return what the algorithm gets: never the labels, and of a part on subsets the same rows for all."""
+    """Return the input of an algorithm: never the labels; for a part on subsets, the same rows for all algorithms."""
     rows = np.arange(len(X))
     if job.part == "oos":
         count = round(len(X) * ROWS_PERCENT[job.dataset] / 100)
@@ -127,12 +127,12 @@ def solve(job: Job, task: Task) -> Outcome:
     """Run the algorithm of a job."""
     if job.part == "lambda":
         update = job.algorithm.removeprefix("knet-")
-        return run_knet_paper(task, u_update=update, reconstruction_weight=float(job.setting))
+        return run_knet_paper(task, u_update=update, advanced__reconstruction_weight=float(job.setting))
     return ALGORITHMS[job.algorithm].run(task)
 
 
 def summarize(X: Rows, y: Labels) -> dict[str, float]:
-    """Return what Table 1 tells of a data set, and the median distance between its scaled rows."""
+    """Return the figures of Table 1 for a data set, and the median distance between its scaled rows."""
     sample = np.random.default_rng(0).permutation(len(X))[:MEDIAN_ROWS]
     scaled = (X - X.mean(0)) / X.std(0)
     median = float(np.median(pdist(scaled[sample])))

@@ -1,4 +1,4 @@
-"""What `knet.scan` says about data with and without clusters: `python -m benchmarks.scan_advice [--seeds 3]`."""
+"""The advice of `knet.scan` on data with and without clusters: `python -m benchmarks.scan_advice [--seeds 3]`."""
 
 import argparse
 from collections.abc import Iterator
@@ -31,13 +31,13 @@ def cases() -> Iterator[tuple[str, str, np.ndarray]]:
 
 def main() -> None:
     """Print the advice for every case and seed."""
-    parser = argparse.ArgumentParser(description="Advice on the number of clusters, where it is known.")
+    parser = argparse.ArgumentParser(description="Advice on the number of clusters of data for which it is known.")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     print(f"{'data':24} {'true':>5}  advice by seed (supported)")
     for name, true, X in cases():
         found = [scan(X, random_state=seed, n_jobs=2) for seed in range(options.seeds)]
-        print(f"{name:24} {true:>5}  " + "  ".join(f"{one.best} {one.supported}" for one in found), flush=True)
+        print(f"{name:24} {true:>5}  " + "  ".join(f"{result.best} {result.supported}" for result in found), flush=True)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def lifted_arcs(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lifted(flat: np.ndarray, rng: np.random.Generator, noise: float) -> np.ndarray:
-    """Return rows turned into a random subspace, with noise in every direction, in float32."""
+    """Return rows rotated into a random subspace, with noise in every direction, in float32."""
     axes = np.linalg.qr(rng.normal(size=(N_FEATURES, flat.shape[1])))[0].astype(np.float32)
     X = flat.astype(np.float32) @ axes.T
     X += np.float32(noise) * rng.standard_normal(X.shape, dtype=np.float32)

@@ -1,8 +1,8 @@
 """Speed and memory, each case in a child process: `python -m benchmarks.speed FOLDER -o rows.jsonl`.
 
 FOLDER holds the paper's files. One JSON row per case: the median of repeats in seconds, processor seconds, peak memory
-beyond the data, NMI. Peers that are not installed are skipped with a word; `--peers-python` names an interpreter that
-has them. `python -m benchmarks.speed_page rows.jsonl docs` makes the page and the plot.
+beyond the data, NMI. Peers that are not installed are skipped with a message; `--peers-python` names an interpreter
+that has them. `python -m benchmarks.speed_page rows.jsonl docs` makes the page and the plot.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from benchmarks.speed_cases import case_names, run_case
 PEERS = ("spectralnet", "dec")
 ONCE = ("literal", *PEERS)  # too slow to repeat
 SEEDED = ("form", "shape")  # repeated inside, with other seeds
-ONE_THREAD = ("fit", "form")  # compared by processor time, which waiting for a second thread would add to
+ONE_THREAD = ("fit", "form")  # compared by processor time, which includes waiting for a second thread
 
 
 def main() -> None:
@@ -45,11 +45,11 @@ def main() -> None:
         if row:
             rows.append(row)
         if options.out:
-            options.out.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+            options.out.write_text("".join(json.dumps(line) + "\n" for line in rows), encoding="utf-8")
 
 
 def repeated(name: str, options: argparse.Namespace) -> dict | None:
-    """Return the row of a case with the median of its repeats; None where it could not run."""
+    """Return the row of a case with the median of its repeats; None if it could not run."""
     kind, _, method = name.split(":")
     env = os.environ | ({"OMP_NUM_THREADS": "1"} if kind in ONE_THREAD else {})
     rows = []

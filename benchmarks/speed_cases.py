@@ -1,7 +1,6 @@
-"""The cases of the speed benchmark: each is a function that does the work of one child process and returns a row."""
+"""The cases of the speed benchmark: each is a function that a child process calls; it returns a row."""
 
 import os
-import resource
 import time
 import warnings
 from collections.abc import Callable
@@ -11,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.memory import peak_mb, reset_peak
+
 SETS = {"moon": (2, 0.1), "spiral1": (3, 0.1), "cancer": (2, 1.0), "wine": (3, 1.0), "face": (20, 1.0)}
 SIZES = (30_000, 100_000, 300_000, 1_000_000)
 PREDICT_REPEATS = 5
-PROCESS = Path("/proc/self")
 FORMS = ("dense", "blocked", "nystroem", "sma")
 N_SEEDS = 3
 METHODS = ("knet", "kmeans", "spectral", "spectralnet", "dec", "literal")
@@ -32,7 +32,7 @@ def case_names() -> list[str]:
 
 
 def run_case(name: str, folder: Path, limit: float) -> dict[str, Any]:
-    """Do the work of a case and return its row."""
+    """Run a case and return its row."""
     warnings.simplefilter("ignore")
     kind, what, method = name.split(":")
     row = ROWS[kind](what, method, folder, limit)
@@ -40,30 +40,16 @@ def run_case(name: str, folder: Path, limit: float) -> dict[str, Any]:
 
 
 def measured(work: Callable[[], Any], limit: float) -> tuple[Any, dict[str, Any]]:
-    """Return what `work` gives, and its seconds and the peak memory beyond what was there before, in MB."""
+    """Return the result of `work`, its seconds, and the increase of the peak memory, in MB."""
     from benchmarks.literal import OutOfTimeError
 
-    before, wall, cpu = forget_peak(), time.perf_counter(), time.process_time()
+    before, wall, cpu = reset_peak(), time.perf_counter(), time.process_time()
     try:
         result, finished = work(), True
     except OutOfTimeError:
         result, finished = None, False
     row = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    return result, row | {"peak_mb": peak() - before, "finished": finished}
-
-
-def forget_peak() -> float:
-    """Start the count of the most memory anew, where the system can (Linux), and return it, in MB."""
-    if PROCESS.exists():
-        (PROCESS / "clear_refs").write_text("5")
-    return peak()
-
-
-def peak() -> float:
-    """Return the most memory that this process has held, in MB."""
-    if PROCESS.exists():
-        return int((PROCESS / "status").read_text().split("VmHWM:")[1].split()[0]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return result, row | {"peak_mb": peak_mb() - before, "finished": finished}
 
 
 def read(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +69,7 @@ def fit_row(name: str, method: str, folder: Path, limit: float) -> dict[str, Any
 
 
 def fitter(method: str, X: np.ndarray, n_clusters: int, sigma_scale: float, limit: float) -> Callable[[], np.ndarray]:
-    """Return the fit as a function without arguments; imports are done, and not timed."""
+    """Return the fit as a function without arguments; its imports are made before, and not timed."""
     if method == "knet":
         from knet import KNet
 
@@ -103,7 +89,7 @@ def fitter(method: str, X: np.ndarray, n_clusters: int, sigma_scale: float, limi
 
 
 def spectralnet_fitter(X: np.ndarray, n_clusters: int) -> Callable[[], np.ndarray]:
-    """SpectralNet at its defaults, but for the width of its last layer, which has to be given."""
+    """Return a fit of SpectralNet at its defaults, except for the width of its last layer, which is required."""
     import torch
     from spectralnet import SpectralNet
 
@@ -118,12 +104,10 @@ def spectralnet_fitter(X: np.ndarray, n_clusters: int) -> Callable[[], np.ndarra
 
 
 def dec_fitter(X: np.ndarray, n_clusters: int) -> Callable[[], np.ndarray]:
-    """ClustPy's DEC at its defaults; torchvision's operators are declared first, which a CPU build lacks."""
-    import torch
+    """Return a fit of ClustPy's DEC at its defaults."""
+    from benchmarks.deep_peers import import_clustpy
 
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import_clustpy()
     from clustpy.deep import DEC
 
     return lambda: DEC(n_clusters, random_state=0).fit(X.astype(np.float32)).labels_
@@ -144,7 +128,7 @@ def full_row(name: str, method: str, folder: Path, limit: float) -> dict[str, An
 
 
 def shape_row(shape: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
-    """Fit 100,000 rows of one shape, with three seeds: the shape decides more than the size."""
+    """Fit 100,000 rows of one shape, with three seeds: the shape has a larger effect than the size."""
     from benchmarks.shapes import SHAPES
     from knet import KNet
 
@@ -153,16 +137,16 @@ def shape_row(shape: str, method: str, folder: Path, limit: float) -> dict[str, 
 
 
 def form_row(name: str, form: str, folder: Path, limit: float) -> dict[str, Any]:
-    """Fit one of the paper's sets with one form of the Laplacian, with three seeds: what the approximation costs.
+    """Fit one of the paper's sets with one form of the Laplacian, with three seeds: the effect of the approximation.
 
-    With the paper's settings: the default holds U at its start for most of a fit.
+    It uses the paper's settings, because the default keeps U at its start for most of a fit.
     """
-    from knet import KNet
-    from knet.presets import paper
+    from benchmarks.algorithms import paper_model
 
     X, y = read(folder, name)
-    options = paper(name) | ({"u_update": "sma"} if form == "sma" else {"laplacian": form})
-    return seeded_row(lambda seed: KNet(SETS[name][0], random_state=seed, **options).fit(X).labels_, y, limit)
+    model = paper_model(name, SETS[name][0])
+    model.set_params(**({"u_update": "sma"} if form == "sma" else {"advanced__laplacian": form}))
+    return seeded_row(lambda seed: model.set_params(random_state=seed).fit(X).labels_, y, limit)
 
 
 def seeded_row(fit: Callable[[int], np.ndarray], y: np.ndarray, limit: float) -> dict[str, Any]:
@@ -170,7 +154,7 @@ def seeded_row(fit: Callable[[int], np.ndarray], y: np.ndarray, limit: float) ->
     from knet.metrics import nmi
 
     labels, row = measured(lambda: [fit(seed) for seed in range(N_SEEDS)], limit)
-    scores = [nmi(y, one) for one in labels]
+    scores = [nmi(y, found) for found in labels]
     row |= {key: row[key] / N_SEEDS for key in ("seconds", "cpu_seconds")}
     return row | {"rows": len(y), "nmi": float(np.mean(scores)), "lowest_nmi": min(scores)}
 
@@ -188,7 +172,7 @@ def scale_row(n_rows: str, method: str, folder: Path, limit: float) -> dict[str,
 
 
 def predict_row(dtype: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
-    """Label a million rows, and in turn do only the matrix products of it, on the same blocks and threads."""
+    """Label a million rows, and, in turn, compute only the matrix products of it, in the same blocks and threads."""
     import torch
 
     from benchmarks.shapes import lifted_spirals
@@ -198,7 +182,7 @@ def predict_row(dtype: str, method: str, folder: Path, limit: float) -> dict[str
     from knet.predictor import BLOCK_ROWS
 
     X = lifted_spirals(1_000_000)[0].astype(dtype)
-    model = KNet(5, max_rounds=1, random_state=0).fit(X[:2000])
+    model = KNet(5, max_iter=1, random_state=0).fit(X[:2000])
     encoder, rows = RowEncoder(model.predictor_.encoder), torch.from_numpy(X)
     first, second, last = (W.mT for W in encoder.weights)
     centers, skip = model.predictor_.centers.mT, encoder.skip
@@ -211,30 +195,31 @@ def predict_row(dtype: str, method: str, folder: Path, limit: float) -> dict[str
     for _ in range(PREDICT_REPEATS):
         taken["predict"].append(measured(lambda: model.predict(X), limit)[1])
         taken["products"].append(measured(lambda: in_threads(products, range(0, len(X), BLOCK_ROWS)), limit)[1])
-    row = {key: median(one[key] for one in taken["predict"]) for key in ("seconds", "cpu_seconds", "peak_mb")}
-    bare = {key: median(one[key] for one in taken["products"]) for key in ("seconds", "cpu_seconds")}
+    row = {key: median(run[key] for run in taken["predict"]) for key in ("seconds", "cpu_seconds", "peak_mb")}
+    bare = {key: median(run[key] for run in taken["products"]) for key in ("seconds", "cpu_seconds")}
     row |= {"rows": len(X), "finished": True, "rows_per_second": len(X) / row["seconds"]}
     row["share_of_products"] = bare["seconds"] / row["seconds"]
     return row | {"share_of_products_cpu": bare["cpu_seconds"] / row["cpu_seconds"]}
 
 
 def ustep_row(n_rows: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
-    """Take the U-step of the second round of a fit, on the same operator from the same U, by eigenvectors or ascent."""
-    from knet import KNet
+    """Take the second U-step of a fit, on the same operator from the same U, by eigenvectors or by ascent."""
+    from knet import Advanced, KNet
     from knet._math.laplacians import BlockedLaplacian, DenseLaplacian
     from knet._math.u_steps import U_STEPS, eig_step
     from knet.datasets import make_spirals
 
     seen = []
 
-    def spy(L, U):
+    def record(L, U):
         seen.append((L, U))
         return eig_step(L, U)
 
     X = make_spirals(int(n_rows), random_state=0)[0]
     form = "dense" if len(X) <= 4000 else "nystroem"
-    paper = {"sigma": "median", "sigma_scale": 0.1, "u_columns": "c", "n_init": 1, "max_rounds": 2}
-    KNet(3, **paper, train_size=1.0, laplacian=form, u_update=spy, random_state=0).fit(X)
+    paper = {"sigma": "median", "n_init": 1, "max_iter": 2, "train_size": 1.0}
+    advanced = Advanced(sigma_scale=0.1, u_columns="c", laplacian=form)
+    KNet(3, **paper, u_update=record, random_state=0, advanced=advanced).fit(X)
     L, U = seen[1]
     L = L if isinstance(L, DenseLaplacian) else BlockedLaplacian(L.Psi, L.sigma)
     U_STEPS[method](L, U)

@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def table(header: list[str], lines: list[list[str]]) -> str:
-    """Return a table in Markdown, or nothing where it has no lines."""
+    """Return a table in Markdown, or nothing if it has no lines."""
     every = [header, ["---"] * len(header), *lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in every) if lines else ""
 
@@ -72,7 +72,7 @@ def fits(rows: list[dict]) -> str:
 
 
 def cell(row: dict | None, knet: dict | None) -> str:
-    """Return one entry of the table of fits; a run that was cut short counts as at least its time."""
+    """Return one entry of the table of fits; the time of a run that was stopped early is a lower bound."""
     if row is None:
         return "-"
     bound = "" if row["finished"] else ">= "
@@ -114,7 +114,7 @@ def exponent(rows: list[dict], key: str) -> float:
 
 
 def shapes(rows: list[dict]) -> str:
-    """Return how well 100,000 rows of several shapes are told apart."""
+    """Return how well the groups in 100,000 rows of several shapes are found."""
     found = of_case(rows, "shape").values()
     lines = [[row["on"], f"{row['nmi']:.3f}", f"{row['lowest_nmi']:.3f}", *costs(row)] for row in found]
     return table(["five groups, 100,000 rows", "mean NMI of 3 seeds", "lowest", *COSTS], lines)
@@ -128,24 +128,24 @@ def full(rows: list[dict]) -> str:
 
 
 def labels(rows: list[dict]) -> str:
-    """Return rows per second of predict, and what share of its time bare products would take."""
+    """Return rows per second of predict, and the share of its time that the matrix products alone take."""
     lines = []
     for row in of_case(rows, "predict").values():
         shares = [f"{row[key]:.2f}" for key in ("share_of_products", "share_of_products_cpu")]
         lines.append([row["on"], f"{row['rows_per_second']:,.0f}", *shares])
     return table(
-        ["a million rows", "rows per second", "its products alone, of the time", "of the processor time"], lines
+        ["a million rows", "rows per second", "matrix products, share of the time", "of the processor time"], lines
     )
 
 
 def u_steps(rows: list[dict]) -> str:
-    """Return the time of one U-step by both ways, and how much of the eigen step's gain it reaches."""
+    """Return the time of a U-step by both methods, and its share of the eigen step's gain."""
     cells = of_case(rows, "ustep")
     lines = []
     for (size, method), row in cells.items():
-        gain, most = (one["value"] - one["before"] for one in (row, cells.get((size, "eig"), row)))
+        gain, best = (step["value"] - step["before"] for step in (row, cells.get((size, "eig"), row)))
         milliseconds = [f"{1000 * row[key]:.0f}" for key in ("seconds", "cpu_seconds")]
-        lines.append([f"{row['rows']:,}", row["operator"], method, *milliseconds, f"{gain / most:.2f}"])
+        lines.append([f"{row['rows']:,}", row["operator"], method, *milliseconds, f"{gain / best:.2f}"])
     return table(["rows", "operator", "step", "ms", "processor ms", "share of the eigen step's gain"], lines)
 
 
@@ -154,7 +154,7 @@ def forms(rows: list[dict]) -> str:
     cells = of_case(rows, "form")
     sets, found = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
     lines = [[form, *(mean_nmi(cells.get((name, form))) for name in sets)] for form in found]
-    note = 'The paper\'s settings, in which every round takes a U-step; sma is `u_update="sma"`.\n\n'
+    note = 'The paper\'s settings, in which every iteration takes a U-step; sma is `u_update="sma"`.\n\n'
     return note + table(["mean NMI of 3 seeds", *sets], lines) if lines else ""
 
 

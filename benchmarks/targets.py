@@ -1,7 +1,7 @@
-"""The targets of the one default, only the number of clusters given: `python -m benchmarks.targets PAPER BATTERY`.
+"""The targets of the default, given only the number of clusters: `python -m benchmarks.targets PAPER BATTERY`.
 
 PAPER holds the paper's data sets as NAME.csv and NAME_label.csv, BATTERY a folder for each battery of the clustering
-benchmark suite. Printed: each target, what is measured (mean and deviation over seeds), and the best of the peers.
+benchmark suite. The output: each target, the measured score (mean and deviation over seeds), and the best of the peers.
 Every run is also compared with the partition that it started from.
 """
 
@@ -45,7 +45,7 @@ class Run:
     end: float  # on the training rows, which are the rows that the start labels
 
 
-def fit_one(job: tuple[Found, int, str]) -> Run:
+def fit_and_score(job: tuple[Found, int, str]) -> Run:
     """Fit the default and score it: NMI for the paper's sets, the best ARI over labelings for a battery."""
     (name, X, labelings), seed, part = job
     score = nmi if "/" not in name else ari
@@ -69,7 +69,7 @@ def summary(runs: list[Run], name: str, part: str = "full") -> tuple[float, floa
 
 
 def verdict(met: bool) -> str:
-    """Return how a target is marked."""
+    """Return whether a target was met, as a word."""
     return "met" if met else "missed"
 
 
@@ -122,31 +122,30 @@ def details(runs: list[Run]) -> list[str]:
 
 def main() -> int:
     """Run everything and print the table; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="targets", description="The targets of the one default, and what is measured."
-    )
+    parser = argparse.ArgumentParser(prog="targets", description="The targets of the default, and the measured scores.")
     parser.add_argument("paper", type=Path)
     parser.add_argument("battery", type=Path)
-    parser.add_argument("--seeds", type=int, default=10, help="for the paper's sets; batteries take half of them")
+    parser.add_argument("--seeds", type=int, default=10, help="for the paper's sets; batteries use half of them")
     parser.add_argument("--only", default="", help="comma-separated parts of names")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     wanted = [
-        one
+        data
         for folder in (options.paper, options.battery)
-        for one in datasets(folder)
-        if any(part in one[0] for part in options.only.split(","))
+        for data in datasets(folder)
+        if any(part in data[0] for part in options.only.split(","))
     ]
     jobs: list[tuple[Found, int, str]] = []
-    for one in wanted:
-        paper = "/" not in one[0]
-        jobs += [(one, seed, "full") for seed in range(options.seeds if paper else (options.seeds + 1) // 2)]
-        jobs += [(one, seed, "subset") for seed in range(options.seeds) if one[0] in SUBSET_PERCENT]
+    for data in wanted:
+        name, *_ = data
+        full_seeds = options.seeds if "/" not in name else (options.seeds + 1) // 2
+        jobs += [(data, seed, "full") for seed in range(full_seeds)]
+        jobs += [(data, seed, "subset") for seed in range(options.seeds) if name in SUBSET_PERCENT]
     if not jobs:
-        print("targets: no data sets there", file=sys.stderr)
+        print("targets: these folders contain no data sets", file=sys.stderr)
         return 2
     with get_context("spawn").Pool(options.jobs) as pool:
-        runs = list(pool.imap_unordered(fit_one, jobs, chunksize=1))
+        runs = list(pool.imap_unordered(fit_and_score, jobs, chunksize=1))
     print("\n".join(lines(runs)))
     return 0
 

@@ -1,4 +1,4 @@
-"""What an algorithm is given, what it gives back, and how its time is taken."""
+"""The input and the output of an algorithm, and the measurement of its time."""
 
 import time
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Task:
-    """One data set to be clustered, all of it, after training on some of its rows.
+    """A data set to be clustered as a whole, after training on some of its rows.
 
     Attributes
     ----------
     dataset : str
         Its name.
     raw : array of shape (n_samples, n_features)
-        The rows as they come.
+        The rows, not scaled.
     train : array of indices
         The rows to train on.
     n_clusters, seed : int
@@ -40,13 +40,13 @@ class Task:
 
     @property
     def partial(self) -> bool:
-        """Say whether some rows are not trained on."""
+        """Return whether some rows are not used in training."""
         return len(self.train) < len(self.raw)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Labels of all rows, CPU seconds of preparation and of the run, and figures of the algorithm's own."""
+    """Labels of all rows, CPU seconds of preparation and of the run, and further figures of the algorithm."""
 
     labels: Labels
     prep: float
@@ -55,7 +55,7 @@ class Outcome:
 
 
 class Stopwatch:
-    """CPU seconds of this process, lap by lap: they count work, also on a machine that others use."""
+    """CPU seconds of this process, lap by lap: they measure work, even if the machine has other load."""
 
     def __init__(self) -> None:
         self._last = time.process_time()

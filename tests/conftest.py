@@ -7,7 +7,7 @@ import torch
 
 @pytest.fixture(params=[0, 1, 2])
 def seed(request):
-    """Run a test under several seeds, so that none leans on a lucky one."""
+    """Run a test under several seeds, so that it does not depend on a lucky seed."""
     return request.param
 
 

@@ -1,4 +1,4 @@
-"""Bad input: each gets one clear message that says what, whose, and what to do; nothing else breaks."""
+"""Bad input: every error message says what is wrong, which parameter or column it is, and what to do."""
 
 import datetime
 import re
@@ -14,15 +14,16 @@ from sklearn.exceptions import NotFittedError
 
 from knet import KNet
 from knet.exceptions import KNetDataWarning
+from tests.estimators import ADVANCED, make_knet
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 
-QUICK = {"max_rounds": 2, "steps_per_round": 10, "tol": 0.0, "random_state": 0}
+QUICK = {"max_iter": 2, "steps_per_iter": 10, "tol": 0.0, "random_state": 0}
 NAMES = ["age", "height", "weight"]
 
 
 def quick(n_clusters=2, **options):
-    return KNet(n_clusters, **(QUICK | options))
+    return make_knet(n_clusters, **(QUICK | options))
 
 
 def rows(n=40, d=3, seed=0):
@@ -180,7 +181,7 @@ def test_dates_in_arrays_are_refused():
 
 
 @pytest.mark.parametrize("make", [sp.csr_matrix, sp.csc_array, sp.coo_array])
-def test_sparse_matrices_are_told_what_to_do(make):
+def test_the_error_for_sparse_matrices_says_what_to_do(make):
     assert_refused(make(rows()), "[Ss]parse", "toarray", error=TypeError)
 
 
@@ -283,7 +284,7 @@ def test_equal_rows_are_one_cluster_and_a_warning(value, n_clusters):
     assert_sound(model, X)
 
 
-def test_duplicate_rows_fall_together():
+def test_duplicate_rows_have_the_same_cluster():
     X = np.repeat(rows()[[0, 1, 30]], 10, axis=0)
     model = quick(2).fit(X)
     assert_sound(model, X)
@@ -322,7 +323,7 @@ def test_unscaled_data_beyond_single_precision_is_refused(scale):
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e4])
-def test_unscaled_data_of_extreme_size_gives_sound_labels_or_says_why(recwarn, scale):
+def test_unscaled_data_of_extreme_size_gives_sound_labels_or_a_warning(recwarn, scale):
     X = rows() * scale
     model = quick(scale="none").fit(X)
     warned = [w for w in recwarn if issubclass(w.category, KNetDataWarning)]
@@ -330,7 +331,7 @@ def test_unscaled_data_of_extreme_size_gives_sound_labels_or_says_why(recwarn, s
     assert_sound(model, X)
 
 
-def test_the_largest_numbers_there_are():
+def test_the_largest_floats():
     X = np.clip(rows() * 1e307, -1.7e308, 1.7e308)  # finite, but their sum is not
     assert_sound(quick().fit(X), X)
 
@@ -338,7 +339,7 @@ def test_the_largest_numbers_there_are():
 # After fitting
 
 
-def test_unfitted_models_say_so():
+def test_unfitted_models_raise_an_error():
     for method in ("predict", "transform", "predict_proba", "score_samples", "kernel", "recluster"):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             getattr(quick(), method)(rows())
@@ -394,7 +395,7 @@ TYPOS = {
     "u_update": [("EIG", "eig"), ("smaa", "sma")],
     "sigma": [("medain", "median"), ("Auto", "auto")],
     "init": [("identify", "identity"), ("pre-train", "pretrain")],
-    "hidden_width": [("aut", "auto")],
+    "hidden_layer_sizes": [("aut", "auto")],
     "u_columns": [("C-1", "c-1")],
     "reconstruction_weight": [("balance", "balanced")],
     "degrees": [("fix", "fixed"), ("differentiate", "differentiated")],
@@ -404,44 +405,56 @@ TYPOS = {
 }
 
 
-@pytest.mark.parametrize(("name", "typo", "meant"), [(name, *pair) for name, pairs in TYPOS.items() for pair in pairs])
-def test_a_typo_is_asked_about(name, typo, meant):
-    assert_refused(
-        rows(),
-        f"'{name}' parameter of KNet",
-        re.escape(repr(typo)),
-        f"did you mean '{meant}'",
-        model=quick(**{name: typo}),
-    )
+def owner(name):
+    """Return the class whose parameter this is."""
+    return "Advanced" if name in ADVANCED else "KNet"
 
 
-def test_something_else_entirely_is_only_told_the_choices():
+@pytest.mark.parametrize("name", TYPOS)
+def test_a_typo_gets_a_suggestion(name):
+    for typo, meant in TYPOS[name]:
+        fragments = (f"'{name}' parameter of {owner(name)}", re.escape(repr(typo)), f"did you mean '{meant}'")
+        assert_refused(rows(), *fragments, model=quick(**{name: typo}))
+
+
+def test_without_a_similar_choice_the_error_lists_all_choices():
     with pytest.raises(ValueError, match=r"must be 'eig', 'sma' or a callable. Got 'xyz' instead\.$"):
         quick(u_update="xyz").fit(rows())
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *[("sigma", value) for value in (0, -1.0, np.nan, np.inf, None, True)],
-        *[("sigma_scale", value) for value in (0, -1, "x")],
-        *[("reconstruction_weight", value) for value in (-1, np.nan, None)],
-        *[("train_size", value) for value in (0, -5, 0.0, 1.5, None)],
-        *[("lr", value) for value in (0, -1e-3, "x", np.inf)],
-        *[("tol", value) for value in (-1, np.nan, "x")],
-        *[("batch_size", value) for value in (0, 1, 2.5)],
-        *[(name, value) for name in ("max_rounds", "steps_per_round", "n_init") for value in (0, -1, 1.5, None)],
-        *[(name, 0) for name in ("n_components", "hidden_width", "n_hidden_layers")],
-        ("verbose", -1),
-        ("callback", 3),
-        ("encoder", 3),
-        ("encoder", torch.nn.Linear),
-        ("u_update", None),
-        ("init", 3),
-    ],
-)
-def test_bad_parameters_are_named_with_what_is_allowed(name, value):
-    assert_refused(rows(), f"The '{name}' parameter of KNet must be .*Got .* instead", model=quick(**{name: value}))
+BAD_VALUES = {
+    "sigma": (0, -1.0, np.nan, np.inf, None, True),
+    "sigma_scale": (0, -1, "x"),
+    "reconstruction_weight": (-1, np.nan, None),
+    "train_size": (0, -5, 0.0, 1.5, None),
+    "learning_rate": (0, -1e-3, "x", np.inf),
+    "tol": (-1, np.nan, "x"),
+    "batch_size": (0, 1, 2.5),
+    "max_iter": (0, -1, 1.5, None),
+    "steps_per_iter": (0, -1, 1.5, None),
+    "n_init": (0, -1, 1.5, None),
+    "n_components": (0,),
+    "hidden_layer_sizes": (0, 64, (), (0,), (64, 0), (64, 1.5), None),
+    "verbose": (-1,),
+    "callback": (3,),
+    "encoder": (3, torch.nn.Linear),
+    "u_update": (None,),
+    "init": (3,),
+    "memory_budget": (0,),
+    "keep_embeddings": (1,),
+}
+
+
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_bad_parameters_are_named_with_what_is_allowed(name):
+    for value in BAD_VALUES[name]:
+        fragment = f"The '{name}' parameter of {owner(name)} must be .*Got .* instead"
+        assert_refused(rows(), fragment, model=quick(**{name: value}))
+
+
+def test_advanced_must_be_an_advanced_object():
+    fragment = "The 'advanced' parameter of KNet must be None or a knet.Advanced. Got .* instead"
+    assert_refused(rows(), fragment, model=KNet(2, advanced={"init": "identity"}))
 
 
 @pytest.mark.parametrize("device", ["cudda", "cpux", 3, "cuda:99"])
@@ -463,37 +476,37 @@ def test_unknown_parameters_are_refused():
 
 
 def test_parameters_are_checked_before_the_data():
-    with pytest.raises(ValueError, match="'lr' parameter"):
-        quick(lr=-1).fit("not even a table")
+    with pytest.raises(ValueError, match="'learning_rate' parameter"):
+        quick(learning_rate=-1).fit("not even a table")
 
 
-# Kernels that tell nothing apart
+# Kernels that separate nothing
 
 
 @pytest.mark.parametrize("sigma", [1e-3, 1e-100, 1e-200, 1e-300])
-def test_a_kernel_close_to_the_identity_warns_with_the_knob(sigma):
+def test_a_kernel_close_to_the_identity_warns_and_names_the_parameter(sigma):
     X = rows()
-    with pytest.warns(KNetDataWarning, match=r"close to the identity.*Raise sigma or sigma_scale"):
+    with pytest.warns(KNetDataWarning, match=r"close to the identity.*Increase sigma or sigma_scale"):
         model = quick(sigma=sigma).fit(X)
     assert_sound(model, X)
 
 
 @pytest.mark.parametrize("sigma", [1e6, 1e100, 1e200, 1e300])
-def test_a_kernel_close_to_all_ones_warns_with_the_knob(sigma):
+def test_a_kernel_close_to_all_ones_warns_and_names_the_parameter(sigma):
     X = rows()
-    with pytest.warns(KNetDataWarning, match=r"close to all ones.*Lower sigma or sigma_scale"):
+    with pytest.warns(KNetDataWarning, match=r"close to all ones.*Decrease sigma or sigma_scale"):
         model = quick(sigma=sigma).fit(X)
     assert_sound(model, X)
 
 
 @pytest.mark.parametrize("sigma_scale", [1e-6, 1e6])
-def test_sigma_scale_warns_alike(sigma_scale):
+def test_sigma_scale_warns_too(sigma_scale):
     with pytest.warns(KNetDataWarning, match="sigma_scale"):
         quick(sigma="median", sigma_scale=sigma_scale).fit(rows())
 
 
 def test_an_ordinary_fit_warns_of_nothing(recwarn):
-    quick(tol=2.0).fit(rows())  # stops after the first round
+    quick(tol=2.0).fit(rows())  # stops after the first iteration
     assert [w for w in recwarn if issubclass(w.category, KNetDataWarning)] == []
 
 

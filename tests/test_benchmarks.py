@@ -1,4 +1,4 @@
-"""The reproduction: run, stop, go on, render; every algorithm by name; the paper's figures; bad requests."""
+"""The reproduction: run, stop, continue, render; every algorithm by name; the paper's figures; bad requests."""
 
 import json
 import re
@@ -93,10 +93,10 @@ def test_the_lambda_part_measures_hsic_error_and_nmi(folder, tmp_path):
     rows = {float(row["setting"]): row["metrics"] for row in read_rows(tmp_path / "results.jsonl")}
     assert set(rows) == {1.0, 0.0}
     assert all(0 <= row["hsic"] <= 2 for row in rows.values())
-    assert 0 < rows[1.0]["ae"] < rows[0.0]["ae"]  # the decoder is trained only where lambda is not 0
+    assert 0 < rows[1.0]["ae"] < rows[0.0]["ae"]  # the decoder is trained only if lambda is not 0
 
 
-@pytest.mark.parametrize(("package", "code"), [("numpy", 0), (None, 1)])  # a third party's failure, and one of ours
+@pytest.mark.parametrize(("package", "code"), [("numpy", 0), (None, 1)])  # a failure of a third party, and one of ours
 def test_an_algorithm_that_fails_or_is_missing_is_a_row_and_the_rest_runs(
     folder, tmp_path, monkeypatch, capsys, package, code
 ):
@@ -117,13 +117,13 @@ def test_an_algorithm_that_fails_or_is_missing_is_a_row_and_the_rest_runs(
     assert "failed: full: sn on wine, seed 0: RuntimeError: the peer is broken" in capsys.readouterr().err
 
 
-def test_a_stopped_run_says_how_to_go_on(folder, tmp_path, monkeypatch, capsys):
+def test_a_stopped_run_says_how_to_continue(folder, tmp_path, monkeypatch, capsys):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(reproduce, "run_plan", stop)
     assert run(folder, tmp_path, "full", "--quick") == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command continues" in capsys.readouterr().err
     assert not (tmp_path / "report").exists()
 
 
@@ -191,7 +191,7 @@ def test_every_cause_is_used_and_written_out():
 
 
 def test_figures_are_drawn_small_and_with_their_captions(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "EPOCH_ROUNDS", 8)
+    monkeypatch.setattr(figures, "EPOCH_ITERATIONS", 8)
     data = {"moon": make_moon(200, random_state=0), "spiral2": make_spirals(6000, random_state=0)}
     facts = draw_figures(data.__getitem__, tmp_path / "images" / "reproduction")
     assert {name for name, _ in facts} == set(FIGURES)
@@ -359,7 +359,7 @@ def test_the_battery_runner_scores_a_folder_in_the_suites_format(tmp_path, capsy
     labels = y + 1
     np.savetxt(battery / "blobs.labels0.gz", np.where(np.arange(45) < 5, 0, labels), fmt="%d")  # five rows are noise
     np.savetxt(battery / "blobs.labels1.gz", np.arange(45) % 2 + 1, fmt="%d")
-    assert quality.main([str(tmp_path), "--seeds", "1", "--beside", "gmm", "--published"]) == 0
+    assert quality.main([str(tmp_path), "--seeds", "1", "--peers", "gmm", "--published"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:4] == ["fcps/blobs", "45", "1.000", "+-0.000"]
     assert lines[-1].split() == ["mean", "1.000", "0.500", "0.250"]
@@ -369,7 +369,7 @@ def test_the_battery_runner_scores_a_folder_in_the_suites_format(tmp_path, capsy
     ("arguments", "message"),
     [
         ([], "no data sets in"),
-        (["--beside", "x"], "no algorithm 'x'"),
+        (["--peers", "x"], "no algorithm 'x'"),
         (["--seeds", "0"], "--seeds must be at least 1"),
     ],
 )

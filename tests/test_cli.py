@@ -11,15 +11,20 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.datasets import make_blobs
 from typer.testing import CliRunner
 
 from knet import load
-from knet.cli import app as cli
+from knet.cli import demo
+from knet.cli.app import app
+from knet.cli.models import model_facts
+from knet.predictor import Predictor
+from knet.tables.write import write_batches
 
 KNET = Path(sys.executable).with_name("knet")
-QUICK = ["--rounds", "2"]
+QUICK = ["--max-iter", "2"]
 SUFFIXES = ["csv", "tsv", "parquet", "feather", "npy", "npz"]
 
 
@@ -31,8 +36,8 @@ def run(*args, stdin=None, cwd=None, **options):
 
 
 def call(*args, stdin=None):
-    """Run the command inside this process, which spares the imports."""
-    return CliRunner().invoke(cli.app, [str(arg) for arg in args], input=stdin)
+    """Run the command inside this process, which saves the time for imports."""
+    return CliRunner().invoke(app, [str(arg) for arg in args], input=stdin)
 
 
 def frame(n_rows=240, n_columns=3, seed=0):
@@ -84,12 +89,12 @@ def refuses(result, *texts):
         assert text in result.stderr
 
 
-# What is said, and where
+# What is printed, and where
 
 
 def test_help_and_version_import_neither_torch_nor_sklearn():
     script = (
-        "import sys; from typer.testing import CliRunner; from knet.cli import app\n"
+        "import sys; from typer.testing import CliRunner; from knet.cli.app import app\n"
         "for args in (['--help'], ['fit', '--help'], ['--version']):\n"
         "    assert CliRunner().invoke(app, args).exit_code == 0\n"
         "heavy = {'torch', 'sklearn', 'scipy', 'numpy', 'pyarrow', 'matplotlib'} & set(sys.modules)\n"
@@ -104,7 +109,7 @@ def test_version_is_that_of_the_package():
     assert run("--version").stdout.decode() == f"knet {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "embed", "report", "export", "info", "demo"])
+@pytest.mark.parametrize("command", ["scan", "fit", "predict", "embed", "report", "export", "info", "demo"])
 def test_every_command_has_help(command):
     result = call(command, "--help")
     assert result.exit_code == 0
@@ -118,7 +123,7 @@ def test_fit_writes_data_to_files_and_the_rest_to_stderr(trained, tmp_path):
     text = done.stderr.decode()
     assert done.returncode == 0, text
     assert done.stdout == b""
-    assert "round 1: HSIC" in text
+    assert "iteration 1: HSIC" in text
     assert "\x1b" not in text
     assert "\r" not in text
     np.testing.assert_array_equal(read(tmp_path / "l.csv").label, labels)
@@ -137,16 +142,32 @@ def test_json_is_one_object_on_stdout(trained, tmp_path):
     assert done["rows"] == len(table)
     assert done["sizes"] == np.bincount(labels, minlength=3).tolist()
     facts = json.loads(call("info", model, "--json").stdout)
-    assert facts["clusters"] == 3
+    assert facts["n_clusters"] == 3
+    assert facts["random_state"] == 0
+    assert facts["n_train"] == len(table)
     assert facts["columns"] == ["x0", "x1", "x2"]
     refuses(call("predict", model, data, "--json"), "--output")
     done = json.loads(call("fit", data, "-c", 3, *QUICK, "--json").stdout)
     assert sum(done["sizes"]) == len(table)
 
 
+def test_hsic_is_that_of_the_iteration_that_was_kept(trained, tmp_path):
+    model = load(trained[0])
+    assert model.n_iter_ == len(model.history_) == 2
+    first, last = (round(row["hsic"], 6) for row in model.history_)
+    assert first != last
+    for kept, hsic in ((2, last), (1, first), (0, None)):
+        model.best_iter_ = kept
+        facts = model_facts(model)
+        assert (facts["n_iter"], facts["best_iter"], facts["hsic"]) == (2, kept, hsic)
+        model.save(tmp_path / f"{kept}.safetensors")
+        assert json.loads(call("info", tmp_path / f"{kept}.safetensors", "--json").stdout)["hsic"] == hsic
+    assert re.search(r"^hsic +-$", call("info", tmp_path / "0.safetensors").stdout, re.MULTILINE)
+
+
 def test_info_reads_well(trained):
     text = call("info", trained[0]).stdout
-    assert "clusters" in text
+    assert re.search(r"^n_clusters +3$", text, re.MULTILINE)
     assert "x0, x1, x2" in text
 
 
@@ -163,7 +184,7 @@ def test_reads_and_writes_every_format(trained, tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "parquet", "feather", "npy", "npz"])
-def test_fits_every_format_alike(trained, tmp_path, suffix):
+def test_the_format_does_not_change_the_fit(trained, tmp_path, suffix):
     _, table, labels = trained
     result = call("fit", write(table, tmp_path / f"d.{suffix}"), "-c", 3, *QUICK, "--labels", tmp_path / "l.csv")
     assert result.exit_code == 0, result.stderr
@@ -189,7 +210,7 @@ def test_more_columns_on_request(trained, tmp_path):
     X = table.to_numpy()
     np.testing.assert_array_equal(out.filter(like="proba_"), fitted.predictor_.memberships(X))
     np.testing.assert_array_equal(out.score, fitted.predictor_.log_degrees(X))
-    np.testing.assert_array_equal(out.filter(like="psi_"), fitted.predictor_.embed(X))
+    np.testing.assert_array_equal(out.filter(like="embedding_"), fitted.predictor_.embed(X))
     call("embed", model, data, "-o", tmp_path / "o.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), fitted.predictor_.embed(X))
 
@@ -206,6 +227,26 @@ def test_ids_and_order_are_kept(trained, tmp_path):
     assert out.key.tolist() == shuffled.key.tolist()
     np.testing.assert_array_equal(out.label, labels[order])
     refuses(call("predict", model, data, "--id-col", "kee"), "no column 'kee'", "Did you mean 'key'?")
+
+
+@pytest.mark.parametrize("values", [[[1], [2]], [b"\xff", b"b"]], ids=["list", "not text"])
+def test_rows_that_csv_cannot_hold_are_an_error_and_not_lost(tmp_path, values):
+    batch = pa.table({"key": values, "label": [0, 1]})
+    for suffix in ("csv", "tsv"):
+        with pytest.raises(ValueError, match=r"cannot be written as text: .*\. Write \.parquet"):
+            write_batches(iter([batch]), tmp_path / f"out.{suffix}")
+    assert list(tmp_path.iterdir()) == []
+    assert write_batches(iter([batch]), tmp_path / "out.parquet") == 2
+
+
+def test_an_id_column_of_lists_is_an_error_for_csv(trained, tmp_path):
+    model, table, _ = trained
+    data = write(table.assign(key=[[i] for i in range(len(table))]), tmp_path / "new.parquet")
+    result = call("predict", model, data, "--id-col", "key", "-o", tmp_path / "out.csv")
+    refuses(result, "cannot be written as text", "list", ".parquet")
+    assert not (tmp_path / "out.csv").exists()
+    assert call("predict", model, data, "--id-col", "key", "-o", tmp_path / "out.parquet").exit_code == 0
+    assert read(tmp_path / "out.parquet").key.str[0].tolist() == list(range(len(table)))
 
 
 def test_columns_may_come_in_any_order_with_others_between(trained, tmp_path):
@@ -244,8 +285,8 @@ def test_a_file_without_header_asks_and_then_works(trained, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("ragged.csv", b"a,b\n1,2\n3\n4,5\n", ["Row 2 has 1 fields where the header has 2", "ragged.csv"]),
-        ("wide.csv", b"a,b\n1,2\n3,4,5\n", ["Row 2 has 3 fields where the header has 2"]),
+        ("ragged.csv", b"a,b\n1,2\n3\n4,5\n", ["Row 2 has 1 fields but the header has 2", "ragged.csv"]),
+        ("wide.csv", b"a,b\n1,2\n3,4,5\n", ["Row 2 has 3 fields but the header has 2"]),
         ("empty.csv", b"", ["empty.csv is empty"]),
         ("header.csv", b"a,b\n", ["header.csv has no rows"]),
         ("latin.csv", b"a,b\n1,\xe9\n", ["latin.csv", "UTF-8"]),
@@ -281,7 +322,7 @@ def test_predict_names_the_columns_it_misses(trained, tmp_path):
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_outputs_are_not_overwritten_unasked(trained, tmp_path):
+def test_outputs_are_not_overwritten_without_force(trained, tmp_path):
     model, table, _ = trained
     data, out = write(table, tmp_path / "new.csv"), tmp_path / "out.csv"
     out.write_text("precious")
@@ -305,7 +346,7 @@ def test_read_only_folder_is_refused(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o555)
     script = (
-        "import os; from pathlib import Path; from knet.outputs import check_target\n"
+        "import os; from pathlib import Path; from knet.tables.write import check_target\n"
         "os.getuid() or os.setuid(65534)\n"  # the superuser may write everywhere
         "check_target(Path('out.csv'), force=False)"
     )
@@ -360,7 +401,7 @@ def messy(tmp_path):
     return write(table, tmp_path / "messy.csv"), table
 
 
-def test_columns_at_fault_are_named_with_the_way_out(messy):
+def test_errors_name_the_columns_and_the_options(messy):
     data, _ = messy
     refuses(call("fit", data, "-c", 3), "'kind' holds text", "--one-hot", "--drop")
     refuses(call("fit", data, "-c", 3, "--one-hot"), "'when' holds dates", "--dates")
@@ -371,7 +412,7 @@ def test_columns_at_fault_are_named_with_the_way_out(messy):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_recipe_travels_with_the_model(messy, tmp_path, suffix):
+def test_recipe_is_stored_with_the_model(messy, tmp_path, suffix):
     data, table = messy
     options = ["--one-hot", "--dates", "--impute", "median", *QUICK]
     result = call("fit", data, "-c", 3, *options, "-o", tmp_path / "m.safetensors", "--labels", tmp_path / "l.csv")
@@ -383,7 +424,7 @@ def test_recipe_travels_with_the_model(messy, tmp_path, suffix):
     assert (tmp_path / "l.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
     strange = write(table.assign(kind="gr\u00f8nn"), tmp_path / "strange.csv")
     result = call("predict", tmp_path / "m.safetensors", strange, "-o", tmp_path / "other.csv")
-    assert f"{len(table)} rows have a value of 'kind' that the model never saw" in result.stderr
+    assert f"{len(table)} rows have a value in 'kind' that was not seen in training" in result.stderr
     names = load(tmp_path / "m.safetensors").feature_names_in_.tolist()
     assert names == ["x0", "x1", "x2", "kind=bl\u00e5", "kind=r\u00f8d", "when", "flag"]
 
@@ -395,7 +436,7 @@ def test_dropping_the_columns_is_enough(messy, tmp_path):
     assert json.loads(call("info", tmp_path / "m.safetensors", "--json").stdout)["columns"] == ["x0", "x2", "flag"]
 
 
-def test_gaps_in_new_rows_of_a_model_that_fills_none(trained, tmp_path):
+def test_missing_values_in_new_rows_of_a_model_without_impute(trained, tmp_path):
     model, table, _ = trained
     table = table.copy()
     table.loc[3, "x2"] = None
@@ -423,27 +464,41 @@ def test_target_scores_and_is_never_used(trained, tmp_path):
 def test_report_of_a_fit_and_of_a_saved_model(trained, tmp_path):
     table = trained[1].assign(animal=frame()[1], key=[f"k{i}" for i in range(240)])
     data, model = write(table, tmp_path / "d.csv"), tmp_path / "m.safetensors"
-    options = ["--id-col", "key", "--target", "animal", "--refits", 0]
+    options = ["--id-col", "key", "--target", "animal", "--n-refits", 0]
     result = call("fit", data, "-c", 3, *QUICK, *options, "-o", model, "--report", tmp_path / "fit.html")
     assert result.exit_code == 0, result.stderr
-    result = call("report", model, data, "-o", tmp_path / "later.html", "--refits", 0)
+    result = call("report", model, data, "-o", tmp_path / "later.html", "--n-refits", 0)
     assert result.exit_code == 0, result.stderr
     for name in ("fit.html", "later.html"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "Clusters in d.csv" in text
-        assert "Agreement with the given labels" in text
+        assert "Agreement with known labels" in text
         assert re.search(r"<td>k\d+</td>", text)
+
+
+def test_the_report_of_a_fit_uses_the_labels_of_the_fit(trained, tmp_path, monkeypatch):
+    counted, assign = [], Predictor.assign
+
+    def counting(self, X):
+        counted.append(len(X))
+        return assign(self, X)
+
+    monkeypatch.setattr(Predictor, "assign", counting)
+    data = write(trained[1], tmp_path / "d.csv")
+    result = call("fit", data, "-c", 3, *QUICK, "--n-refits", 0, "--report", tmp_path / "fit.html")
+    assert result.exit_code == 0, result.stderr
+    assert counted == [240]
 
 
 # Options of the machine
 
 
-def test_same_seed_same_labels_and_threads_are_given_back(trained, tmp_path):
+def test_same_random_state_same_labels_and_threads_are_restored(trained, tmp_path):
     import torch
 
     _, table, labels = trained
     data, before = write(table, tmp_path / "d.csv"), torch.get_num_threads()
-    result = call("fit", data, "-c", 3, *QUICK, "--seed", 0, "--threads", 1, "--device", "cpu")
+    result = call("fit", data, "-c", 3, *QUICK, "--random-state", 0, "--threads", 1, "--device", "cpu")
     assert [int(line) for line in result.stdout.splitlines()[1:]] == labels.tolist()
     assert torch.get_num_threads() == before
     refuses(call("fit", data, "-c", 3, "--device", "abacus"), "device", "'auto'")
@@ -467,17 +522,17 @@ def test_onnx_graph_labels_a_file_as_predict_does(messy, tmp_path):
     out = read(tmp_path / "o.parquet")
     session = runtime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
     columns = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
-    label, probabilities, embedding = session.run(None, {"X": pd.read_csv(numeric)[columns].to_numpy()})
+    label, proba, embedding = session.run(None, {"X": pd.read_csv(numeric)[columns].to_numpy()})
     np.testing.assert_array_equal(label, out.label)
-    np.testing.assert_allclose(probabilities, out.filter(like="proba_"), atol=1e-9)
-    np.testing.assert_allclose(embedding, out.filter(like="psi_"), atol=1e-9)
+    np.testing.assert_allclose(proba, out.filter(like="proba_"), atol=1e-9)
+    np.testing.assert_allclose(embedding, out.filter(like="embedding_"), atol=1e-9)
 
 
 # The demo
 
 
-def test_demo_without_matplotlib_says_so_and_does_the_rest(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "DEMO_ROWS", 6000)
+def test_demo_without_matplotlib_prints_that_and_writes_the_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "DEMO_ROWS", 6000)
     monkeypatch.setitem(sys.modules, "knet.plots", None)
     result = call("demo", "-o", tmp_path)
     assert result.exit_code == 0, result.output
@@ -486,8 +541,8 @@ def test_demo_without_matplotlib_says_so_and_does_the_rest(tmp_path, monkeypatch
     assert load(tmp_path / "spiral2.safetensors").n_clusters == 3
 
 
-def test_without_arrow_the_way_to_get_it_is_named():
-    script = "import sys; sys.modules['pyarrow'] = None; from knet.cli import app; app(['fit', 'x.csv', '-c', '3'])"
+def test_without_arrow_the_error_says_how_to_install_it():
+    script = "import sys; sys.modules['pyarrow'] = None; from knet.cli.app import app; app(['fit', 'x.csv', '-c', '3'])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr == "knet: Reading tables needs pyarrow. Install it with: pip install 'knet[tables]'\n"
@@ -522,24 +577,24 @@ def test_a_million_rows_are_labelled_in_bounded_memory(trained, tmp_path):
 
 def test_documented_options_exist():
     text = (Path(__file__).parents[1] / "docs" / "cli.md").read_text(encoding="utf-8")
-    known = {option for command in cli.app.registered_commands for option in help_options(command.callback.__name__)}
+    known = {option for command in app.registered_commands for option in help_options(command.callback.__name__)}
     used = set(re.findall(r"(?<![-\w])--[a-z][a-z-]*", text)) - {"--help", "--install-completion"}
     assert used <= known, used - known
     commands = set(re.findall(r"knet (fit|predict|embed|report|export|info|demo|scan)\b", text))
-    assert commands == {command.callback.__name__ for command in cli.app.registered_commands}
+    assert commands == {command.callback.__name__ for command in app.registered_commands}
 
 
 def help_options(command):
     return re.findall(r"--[a-z][a-z-]*", call(command, "--help").stdout)
 
 
-def test_an_id_column_never_hides_behind_a_result(tmp_path):
+def test_an_id_column_with_the_name_of_a_result_is_refused(tmp_path):
     path = write(frame(60)[0].assign(label=np.arange(60)), tmp_path / "rows.csv")
     refused = call("fit", path, "-c", 3, "--id-col", "label", "-o", tmp_path / "m.safetensors")
-    assert (refused.exit_code, "has the name of a result" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "has the name of a result column" in refused.stderr) == (2, True)
     call("fit", path, "-c", 3, "--drop", "label", "-o", tmp_path / "m.safetensors", *QUICK)
     refused = call("predict", tmp_path / "m.safetensors", path, "--id-col", "label")
-    assert (refused.exit_code, "has the name of a result" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "has the name of a result column" in refused.stderr) == (2, True)
 
 
 # knet scan

@@ -1,4 +1,4 @@
-"""KNet on Dask collections, computed by threads of this process; test_dask_cluster.py has the worker processes."""
+"""KNet on Dask collections, computed by threads of this process; test_dask_cluster.py uses worker processes."""
 
 import pickle
 import subprocess
@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
 import knet.dask
-from knet import KNet, blocks, load
+from knet import Advanced, KNet, blocks, load
 from knet.dask.reductions import Moments, draw, merge_drawn, merge_moments
 from knet.exceptions import ModelFileError
 
@@ -32,7 +32,7 @@ def rows(n=900, seed=0):
 
 def quick(seed=0, **params):
     """Return an estimator whose fit is short."""
-    options = {"sigma": "median", "n_init": 1, "max_rounds": 1, "steps_per_round": 20, "tol": 1.0}
+    options = {"sigma": "median", "n_init": 1, "max_iter": 1, "tol": 1.0, "advanced": Advanced(steps_per_iter=20)}
     return KNet(n_clusters=3, random_state=seed, **{**options, **params})
 
 
@@ -67,7 +67,7 @@ def uneven(frame, sizes):
     return dd.from_map(lambda part: part, parts, meta=frame.iloc[:0])
 
 
-# As in memory
+# The same results as in memory
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -93,7 +93,7 @@ def test_frames_keep_partitions_divisions_and_index(on_frame, frame, method):
     assert lazy.divisions == dd.from_pandas(frame, npartitions=4).divisions
     assert found.index.equals(frame.index)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    dd.utils.assert_eq(lazy, lazy)  # what was announced is what comes: names, dtypes, divisions
+    dd.utils.assert_eq(lazy, lazy)  # the computed names, dtypes and divisions are the announced ones
 
 
 def test_frames_are_named(on_frame, frame):
@@ -101,6 +101,7 @@ def test_frames_are_named(on_frame, frame):
     assert on_frame.predict(ddf).name == "label"
     assert on_frame.score_samples(ddf).name == "score"
     assert list(on_frame.predict_proba(ddf).columns) == ["proba_0", "proba_1", "proba_2"]
+    assert list(on_frame.transform(ddf).columns) == [f"embedding_{k}" for k in range(4)]
     assert list(on_frame.transform(ddf).columns) == list(on_frame.get_feature_names_out())
 
 
@@ -142,7 +143,7 @@ def test_column_types_as_in_memory(frame, dtype):
 
 
 @pytest.mark.parametrize("kind", ["string", "category", "datetime64[ns]"])
-def test_label_carries_columns_along(on_frame, frame, kind):
+def test_label_copies_columns(on_frame, frame, kind):
     ids = pd.Series(np.arange(len(frame)) % 7, index=frame.index)
     table = frame.assign(own=ids.astype("datetime64[ns]" if kind.startswith("date") else str).astype(kind))
     lazy = knet.dask.label(
@@ -154,11 +155,11 @@ def test_label_carries_columns_along(on_frame, frame, kind):
         "label",
         *(f"proba_{k}" for k in range(3)),
         "score",
-        *(f"psi_{k}" for k in range(4)),
+        *(f"embedding_{k}" for k in range(4)),
     ]
     assert found.own.astype(str).tolist() == table.own.astype(str).tolist()
     assert np.array_equal(found.label, on_frame.predict(frame))
-    np.testing.assert_allclose(found.filter(like="psi_"), on_frame.transform(frame), rtol=1e-9)
+    np.testing.assert_allclose(found.filter(like="embedding_"), on_frame.transform(frame), rtol=1e-9)
     dd.utils.assert_eq(lazy, lazy)
 
 
@@ -177,7 +178,7 @@ def test_slices_of_a_block_are_put_together(on_frame, frame, monkeypatch):
     np.testing.assert_allclose(on_frame.transform(ddf).compute(), on_frame.transform(frame), rtol=1e-9)
 
 
-def test_own_encoder_travels(frame):
+def test_own_encoder_is_sent_to_workers(frame):
     own = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
     model = fitted(frame, encoder=own)
     assert np.array_equal(model.predict(dd.from_pandas(frame, npartitions=3)).compute(), model.predict(frame))
@@ -189,7 +190,7 @@ def test_set_output_leaves_lazy_results_lazy(X):
     assert isinstance(model.transform(X), pd.DataFrame)
 
 
-# Lazy, and the model travels once
+# Lazy, and the graph contains the model once
 
 
 def test_nothing_is_computed_before_it_is_asked_for(on_frame, frame):
@@ -229,7 +230,7 @@ def test_equal_models_have_equal_names_in_the_graph(on_array, X, tmp_path):
     assert on_array.predict(many).name != other.predict(many).name
 
 
-def test_torch_threads_are_set_and_given_back(on_array, X, monkeypatch):
+def test_torch_threads_are_set_and_restored(on_array, X, monkeypatch):
     seen = []
     assign = type(on_array.predictor_).assign
 
@@ -251,6 +252,22 @@ def test_torch_threads_are_set_and_given_back(on_array, X, monkeypatch):
         torch.set_num_threads(before)
 
 
+def test_methods_pass_their_arguments_on(on_frame, frame):
+    ddf = dd.from_pandas(frame, npartitions=2)
+    for method in METHODS:
+        call = getattr(on_frame, method)
+        with pytest.raises(TypeError, match="thread"):
+            call(ddf, thread=1)
+        with pytest.raises(TypeError, match="positional"):
+            call(ddf, 1)
+        with pytest.raises(ValueError, match="'threads' parameter"):
+            call(ddf, threads=0)
+        np.testing.assert_array_equal(call(ddf, threads=2).compute(), call(ddf).compute())
+    with pytest.raises(TypeError, match="sample_weight"):
+        quick().fit(ddf, sample_weight=None)
+    assert len(np.unique(quick().fit(ddf, None, sample_size=90).train_indices_)) == 90
+
+
 def test_memory_methods_refuse_collections(on_array, X):
     many = da.from_array(X)
     for method in (on_array.kernel, on_array.recluster):
@@ -262,13 +279,13 @@ def test_dask_is_not_imported_without_need():
     script = (
         "import sys, numpy as np; from knet import KNet\n"
         "X = np.random.default_rng(0).normal(size=(40, 2))\n"
-        "KNet(2, n_init=1, max_rounds=1, steps_per_round=2, random_state=0).fit(X).predict(X)\n"
+        "KNet(2, n_init=1, max_iter=1, random_state=0).fit(X).predict(X)\n"
         "assert not {'dask', 'distributed', 'knet.dask'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
 
 
-def test_a_missing_dask_is_said():
+def test_a_missing_dask_is_named():
     script = (
         "import sys; sys.modules['dask'] = None\ntry:\n    import knet.dask\nexcept ImportError as e:\n    print(e)"
     )
@@ -317,9 +334,9 @@ def test_label_refuses_what_is_not_there(on_frame, frame):
     ddf = dd.from_pandas(frame, npartitions=2)
     with pytest.raises(ValueError, match="no column 'own' to keep"):
         knet.dask.label(on_frame, ddf, keep="own")
-    with pytest.raises(ValueError, match="'label' to keep has the name of a result"):
+    with pytest.raises(ValueError, match="'label' to keep has the name of an output"):
         knet.dask.label(on_frame, ddf.assign(label="x"), keep=["label"])
-    with pytest.raises(ValueError, match="'label' to keep has the name of a result"):
+    with pytest.raises(ValueError, match="'label' to keep has the name of an output"):
         blocks.Labeler(on_frame, keep=["label"])(frame.assign(label="x"))
     with pytest.raises(ValueError, match=r"'outputs' parameter .* Got 'labels' instead; did you mean 'label'"):
         knet.dask.label(on_frame, ddf, outputs=["labels"])
@@ -343,11 +360,14 @@ def test_blocks_that_are_not_what_was_announced(on_frame, frame):
         on_frame.predict(ddf).compute()
 
 
-def test_a_model_file_is_read_by_the_workers(on_frame, frame, tmp_path):
+def test_a_model_file_is_read_by_the_workers(on_frame, frame, tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
     on_frame.save(path)
     ddf = dd.from_pandas(frame, npartitions=2)
+    n_reads = []
+    monkeypatch.setattr(blocks, "load", lambda *args, **options: n_reads.append(1) or load(*args, **options))
     lazy = knet.dask.predict(path, ddf)
+    assert len(n_reads) == 1
     assert np.array_equal(lazy.compute(), on_frame.predict(frame))
     blocks._load.cache_clear()
     fitted(frame + 1).save(path)
@@ -503,14 +523,14 @@ def test_refinement_is_lloyds_algorithm_on_all_rows(X, seed):
     for _ in range(3):
         labels = np.square(Psi[:, None] - centers).sum(2).argmin(1)
         centers = np.array([Psi[labels == k].mean(0) for k in range(3)])
-    moved = knet.dask.refine(model, many, max_rounds=3)
+    moved = knet.dask.refine(model, many, max_iter=3)
     np.testing.assert_allclose(moved.cluster_centers_, centers, rtol=1e-9)
     assert np.array_equal(moved.predict(X), moved.predict(many).compute())
-    assert not np.allclose(model.cluster_centers_, centers)  # the model itself is left as it was
+    assert not np.allclose(model.cluster_centers_, centers)  # the model itself is not changed
     assert not hasattr(moved, "labels_")
 
 
-def test_refinement_lowers_the_distances_and_stands_still(X):
+def test_refinement_lowers_the_distances_and_converges(X):
     many = da.from_array(X, chunks=(130, 3))
     model = quick()
     knet.dask.fit(model, many, sample_size=40, refine=20)
@@ -521,8 +541,8 @@ def test_refinement_lowers_the_distances_and_stands_still(X):
     assert model.predictor_.spread < plain.predictor_.spread * 1.5
     Psi = model.transform(X)
 
-    def inertia(one):
-        return np.square(Psi - one.cluster_centers_[one.predict(X)]).sum()
+    def inertia(candidate):
+        return np.square(Psi - candidate.cluster_centers_[candidate.predict(X)]).sum()
 
     assert inertia(model) <= inertia(plain)
     assert np.array_equal(model.labels_.compute(), model.predict(X))
@@ -539,11 +559,11 @@ def test_summary_is_that_of_all_rows(on_frame, frame):
     np.testing.assert_allclose(found.means, groups.mean(), rtol=1e-9)
     np.testing.assert_allclose(found.deviations, groups.std(ddof=0), rtol=1e-9)
     fitted_values = groups.mean().loc[labels].to_numpy()
-    np.testing.assert_allclose(found.telling, fitted_values.var(0) / frame.to_numpy().var(0), rtol=1e-9)
+    np.testing.assert_allclose(found.eta_squared, fitted_values.var(0) / frame.to_numpy().var(0), rtol=1e-9)
     assert found.doubtful == (on_frame.predict_proba(frame).max(1) < 0.7).mean()
 
 
-def test_moments_keep_their_digits_beside_large_means(rng):
+def test_moments_keep_their_digits_if_means_are_large(rng):
     X = rng.normal(size=(1000, 2)) + 1e9
 
     def of(part):
@@ -574,9 +594,9 @@ def test_no_drift_in_the_same_data_and_drift_in_other_data(X):
     assert same.size_shift < 0.05
     assert np.abs(same.column_shift).max() < 0.1
     labels = model.predict(X)
-    one = knet.dask.drift(model, da.from_array(X[labels == 0], chunks=(50, 3)))
-    assert one.size_shift == pytest.approx(1 - same.reference_shares[0])
-    assert one.shares.tolist() == [1, 0, 0]
+    single = knet.dask.drift(model, da.from_array(X[labels == 0], chunks=(50, 3)))
+    assert single.size_shift == pytest.approx(1 - same.reference_shares[0])
+    assert single.shares.tolist() == [1, 0, 0]
     far = knet.dask.drift(model, da.from_array(X + 50, chunks=(200, 3)))
     assert far.unfamiliar == 1
     assert np.abs(far.column_shift).min() > 5
@@ -591,5 +611,5 @@ def test_drift_reference_is_saved_and_never_of_another_fit(X, tmp_path):
     assert knet.dask.drift(again, many).unfamiliar == expected.unfamiliar
     assert knet.dask.drift(again, many, reference=X).size_shift == 0
     model.fit(X[:300])
-    with pytest.raises(ValueError, match="does not know its training sample"):
+    with pytest.raises(ValueError, match="no description of its training sample"):
         knet.dask.drift(model, many)

@@ -20,10 +20,10 @@ from sklearn.datasets import make_blobs
 from typer.testing import CliRunner
 
 import knet.dask
-from knet import KNet, blocks
+from knet import Advanced, KNet, blocks
 from knet.cli import app as cli
-from knet.cli import commands
-from knet.dask import files as partitions
+from knet.dask import files
+from knet.tables.recipe import Recipe
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -51,7 +51,8 @@ def client(made_before):
 
 
 def fitted(X, seed=0):
-    return KNet(3, sigma="median", n_init=1, max_rounds=1, steps_per_round=20, tol=1.0, random_state=seed).fit(X)
+    short = {"sigma": "median", "n_init": 1, "max_iter": 1, "tol": 1.0, "advanced": Advanced(steps_per_iter=20)}
+    return KNet(3, random_state=seed, **short).fit(X)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(client, model, frame, tmp
 def test_sample_and_fit_do_not_depend_on_the_workers(client, frame):
     many = da.from_array(frame.to_numpy(), chunks=(190, 2))
     expected = knet.dask.sample(many, 500, random_state=3)
-    here, there = (KNet(3, sigma="median", n_init=1, max_rounds=1, tol=1.0, random_state=0) for _ in range(2))
+    here, there = (KNet(3, sigma="median", n_init=1, max_iter=1, tol=1.0, random_state=0) for _ in range(2))
     knet.dask.fit(there, many, sample_size=500, refine=3)
     with dask.config.set(scheduler="sync"):
         assert np.array_equal(knet.dask.sample(many, 500, random_state=3), expected)
@@ -216,7 +217,7 @@ def test_a_folder_is_labelled_file_by_file(client, big, model_file, model, frame
     done = call(client, model_file, big, "-o", out, "--id-col", "own", "--proba", "--score", "--embedding")
     assert done.exit_code == 0, done.stderr
     said = json.loads(done.stdout)
-    assert (said["rows"], said["partitions"], said["skipped"]) == (3000, 6, 0)
+    assert (said["rows"], said["parts"], said["skipped"]) == (3000, 6, 0)
     assert said["sizes"] == np.bincount(model.predict(frame)).tolist()
     written = sorted(str(path.relative_to(out)) for path in out.rglob("*.parquet"))
     assert written == sorted(str(path.relative_to(big)) for path in big.rglob("*.parquet"))
@@ -225,7 +226,7 @@ def test_a_folder_is_labelled_file_by_file(client, big, model_file, model, frame
     assert np.array_equal(found.label, model.predict(frame))
     np.testing.assert_allclose(found.filter(like="proba_"), model.predict_proba(frame), rtol=1e-9)
     np.testing.assert_allclose(found.score, model.score_samples(frame), rtol=1e-9)
-    np.testing.assert_allclose(found.filter(like="psi_"), model.transform(frame), rtol=1e-9)
+    np.testing.assert_allclose(found.filter(like="embedding_"), model.transform(frame), rtol=1e-9)
     assert pq.read_schema(out / "1.parquet").equals(pq.read_schema(out / "0.parquet"))  # the empty one has its columns
     assert json.loads((out / "_knet.json").read_text())["model"] == blocks.fingerprint(model)
     again = call(client, model_file, big, "-o", out, "--id-col", "own", "--proba", "--score", "--embedding")
@@ -235,15 +236,15 @@ def test_a_folder_is_labelled_file_by_file(client, big, model_file, model, frame
 
 def test_a_second_run_does_what_is_left(client, big, model_file, model, frame, tmp_path):
     out = tmp_path / "out"
-    assert json.loads(call(client, model_file, big / "[0-2].parquet", "-o", out).stdout)["partitions"] == 3
+    assert json.loads(call(client, model_file, big / "[0-2].parquet", "-o", out).stdout)["parts"] == 3
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
     (out / ".3.parquet.half").write_text("left by a killed worker")
     done = json.loads(call(client, model_file, big, "-o", out).stdout)
-    assert (done["partitions"], done["skipped"]) == (6, 3)
+    assert (done["parts"], done["skipped"]) == (6, 3)
     assert all(path.stat().st_mtime_ns == moment for path, moment in before.items())
     assert np.array_equal(labels_of(out).label, model.predict(frame))
     assert not list(out.glob(".*"))
-    pq.write_table(pa.Table.from_pandas(frame.iloc[:7]), big / "2.parquet")  # a source that changed is labelled anew
+    pq.write_table(pa.Table.from_pandas(frame.iloc[:7]), big / "2.parquet")  # a source that changed is labelled again
     done = json.loads(call(client, model_file, big, "-o", out).stdout)
     assert (done["skipped"], done["rows"]) == (5, 2907)
 
@@ -266,10 +267,11 @@ def test_models_are_never_mixed(client, big, model_file, frame, tmp_path):
     fitted(frame, seed=1).save(tmp_path / "other.safetensors")
     refused = call(client, tmp_path / "other.safetensors", big / "0.parquet", "-o", out)
     assert refused.exit_code == 2
-    assert "holds the labels of another model" in refused.stderr
+    assert "contains the labels of another model" in refused.stderr
+    assert "use --force to replace them" in refused.stderr
     refused = call(client, model_file, big, "-o", out, "--score")
     assert refused.exit_code == 2
-    assert "holds other columns" in refused.stderr
+    assert "contains other columns" in refused.stderr
     done = call(client, tmp_path / "other.safetensors", big / "0.parquet", "-o", out, "--force")
     assert done.exit_code == 0, done.stderr
     assert [path.name for path in out.rglob("*.parquet")] == ["0.parquet"]  # nothing of the other model is left
@@ -285,15 +287,15 @@ def test_folders_that_are_not_knets_are_left_alone(client, big, model_file, tmp_
         assert "is not empty, and knet did not write it" in refused.stderr
     refused = call(client, model_file, big / "*.parquet", "-o", big)
     assert refused.exit_code == 2
-    assert "is that of the input" in refused.stderr
+    assert "is also the input folder" in refused.stderr
 
 
 def test_large_files_are_split_at_row_groups(client, model_file, model, frame, tmp_path, monkeypatch):
-    monkeypatch.setattr(partitions, "PART_ROWS", 1000)
+    monkeypatch.setattr(files, "PART_ROWS", 1000)
     (tmp_path / "in").mkdir()
     pq.write_table(pa.Table.from_pandas(frame), tmp_path / "in" / "one.parquet", row_group_size=400)
     done = json.loads(call(client, model_file, tmp_path / "in", "-o", tmp_path / "out").stdout)
-    assert done["partitions"] == 3
+    assert done["parts"] == 3
     names = [path.name for path in sorted((tmp_path / "out").glob("*.parquet"))]
     assert names == ["one-00000.parquet", "one-00001.parquet", "one-00002.parquet"]
     assert np.array_equal(labels_of(tmp_path / "out").label, model.predict(frame))
@@ -308,7 +310,7 @@ def test_other_formats_and_recipes(client, tmp_path):
     )
     table.to_csv(tmp_path / "train.csv", index=False)
     runner = CliRunner()
-    options = ["-c", "2", "--rounds", "1", "--one-hot", "--id-col", "id", "-o", str(tmp_path / "m.safetensors")]
+    options = ["-c", "2", "--max-iter", "1", "--one-hot", "--id-col", "id", "-o", str(tmp_path / "m.safetensors")]
     assert runner.invoke(cli.app, ["fit", str(tmp_path / "train.csv"), *options]).exit_code == 0
     (tmp_path / "in").mkdir()
     table.assign(kind=["w"] * 3 + list(table.kind[3:])).to_csv(tmp_path / "in" / "a.csv", index=False)
@@ -316,16 +318,16 @@ def test_other_formats_and_recipes(client, tmp_path):
     (tmp_path / "in" / "notes.txt").write_text("not a table")
     done = call(client, tmp_path / "m.safetensors", tmp_path / "in", "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
-    assert "3 rows have a value of 'kind' that the model never saw" in done.stderr
+    assert "3 rows have a value in 'kind' that was not seen in training" in done.stderr
     found = pd.read_parquet(tmp_path / "out" / "a.csv.parquet")
     assert found.id.tolist() == table.id.tolist()
-    one = runner.invoke(cli.app, ["predict", str(tmp_path / "m.safetensors"), str(tmp_path / "in" / "a.csv")])
-    assert [int(line.split(",")[1]) for line in one.stdout.splitlines()[1:]] == found.label.tolist()
+    plain = runner.invoke(cli.app, ["predict", str(tmp_path / "m.safetensors"), str(tmp_path / "in" / "a.csv")])
+    assert [int(line.split(",")[1]) for line in plain.stdout.splitlines()[1:]] == found.label.tolist()
 
 
 def test_mistakes_are_said_in_one_line(client, big, model_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(partitions, "CONNECT_SECONDS", 1)
-    monkeypatch.setattr(partitions, "WORKER_SECONDS", 1)
+    monkeypatch.setattr(files, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(files, "WORKER_SECONDS", 1)
     pq.write_table(pa.table({"a": [1.0], "B": [2.0], "c": [3.0]}), tmp_path / "wrong.parquet")
     address = client.scheduler.address
     out = ["-o", str(tmp_path / "out")]
@@ -336,7 +338,7 @@ def test_mistakes_are_said_in_one_line(client, big, model_file, tmp_path, monkey
             ([big, *out, "--dask", "local:0"], "must be local:N or the address of a scheduler"),
             ([big, *out, "--dask", "four"], "must be local:N or the address of a scheduler"),
             ([big, "--dask", address], "needs --output"),
-            ([big, *out, "--target", "own", "--dask", address], "takes no --target"),
+            ([big, *out, "--target", "own", "--dask", address], "allows no --target"),
             ([tmp_path / "none/*.parquet", *out, "--dask", address], "There is no file"),
             ([tmp_path / "wrong.parquet", *out, "--dask", address], "needs the column 'b'"),
             ([big, *out, "--id-col", "ow", "--dask", address], "Did you mean 'own'?"),
@@ -347,44 +349,58 @@ def test_mistakes_are_said_in_one_line(client, big, model_file, tmp_path, monkey
             assert text in done.stderr
             assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
-    client.run(lambda: __import__("sys").modules.__setitem__("knet.partitions", None))
+    client.run(lambda: __import__("sys").modules.__setitem__("knet.dask.files", None))
     done = call(client, model_file, big, *out)
-    client.run(lambda: __import__("sys").modules.pop("knet.partitions"))
+    client.run(lambda: __import__("sys").modules.pop("knet.dask.files"))
     assert done.exit_code == 2
-    assert "have no knet.partitions. Install knet[dask,tables] there" in done.stderr
-    monkeypatch.setattr(partitions, "__version__", "9.9")
+    assert "have no knet.dask.files. Install knet[dask,tables] there" in done.stderr
+    monkeypatch.setattr(files, "__version__", "9.9")
     done = call(client, model_file, big, *out)
     assert done.exit_code == 2
     assert "this is 9.9. Install the same one" in done.stderr
 
 
 def test_a_file_that_a_worker_lacks_is_named(model, tmp_path):
-    recipe = commands.Recipe.of_numbers(NAMES)
-    job = partitions.Job(blocks.ModelRef.of(model), recipe, ("label",), None, None, 1)
-    part = partitions.Partition(str(tmp_path / "gone.parquet"), tmp_path / "out.parquet")
+    recipe = Recipe.of_numbers(NAMES)
+    job = files.Job(blocks.ModelRef.of(model), recipe, ("label",), None, None, 1)
+    part = files.FilePart(str(tmp_path / "gone.parquet"), tmp_path / "out.parquet")
     with pytest.raises(FileNotFoundError, match=r"worker on .* cannot read .*gone\.parquet"):
-        partitions.label_partition(part, job)
+        files.label_part(part, job)
+
+
+def test_outputs_without_labels(model, frame, tmp_path):
+    frame.to_parquet(tmp_path / "in.parquet")
+    part = files.FilePart(str(tmp_path / "in.parquet"), tmp_path / "out.parquet")
+    job = files.Job(blocks.ModelRef.of(model), Recipe.of_numbers(NAMES), ("score", "proba"), None, None, 1)
+    done = files.label_part(part, job)
+    assert done.rows == len(frame)
+    assert done.sizes == np.bincount(model.predict(frame)).tolist()
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    assert list(found.columns) == ["proba_0", "proba_1", "proba_2", "score"]
+    np.testing.assert_allclose(found.score, model.score_samples(frame), rtol=1e-9)
+    again = files.label_part(part, job)
+    assert (again.rows, again.sizes, again.skipped) == (done.rows, done.sizes, True)
 
 
 def test_two_files_for_one_output_are_refused(frame, tmp_path):
     frame.to_parquet(tmp_path / "a.csv.parquet")
     frame.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(ValueError, match="Two input files would write"):
-        partitions.plan(str(tmp_path), tmp_path / "out")
+        files.plan(str(tmp_path), tmp_path / "out")
 
 
-def test_the_scheduler_never_holds_all_partitions_and_a_killed_worker_changes_nothing(client, model, tmp_path):
+def test_the_scheduler_never_stores_all_parts_and_a_killed_worker_changes_nothing(client, model, tmp_path):
     pq.write_table(pa.table({name: [1.0] for name in NAMES}), tmp_path / "one.parquet")
-    many = [partitions.Partition(str(tmp_path / "one.parquet"), tmp_path / f"{i}.parquet") for i in range(150)]
-    job = partitions.Job(blocks.ModelRef.of(model), commands.Recipe.of_numbers(NAMES), ("label",), None, None, 1)
+    many = [files.FilePart(str(tmp_path / "one.parquet"), tmp_path / f"{i}.parquet") for i in range(150)]
+    job = files.Job(blocks.ModelRef.of(model), Recipe.of_numbers(NAMES), ("label",), None, None, 1)
     most, n_done = 0, 0
-    for done in partitions.run(client, many, job):
+    for done in files.run(client, many, job):
         n_done += done.rows
         if n_done == 20:
             os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
         most = max(most, client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
     assert n_done == len(list(tmp_path.glob("[0-9]*.parquet"))) == 150
-    assert most <= 2 * (partitions.IN_FLIGHT * 4 + 1)
+    assert most <= 2 * (files.IN_FLIGHT * 4 + 1)
 
 
 def test_local_processes_from_the_shell_and_a_kill_in_the_middle(client, big, model_file, model, frame, tmp_path):

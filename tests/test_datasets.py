@@ -1,5 +1,6 @@
-"""The generated datasets have the geometry of the paper's files, and take any size and seed."""
+"""The generated datasets have the geometry of the paper's files, and accept any size and seed."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +22,14 @@ def read_paper(name):
     return X, y - y.min()
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_shapes_and_dtypes(make):
-    X, y = make(n_samples=300, random_state=0)
-    assert X.shape == (300, 2)
-    assert y.shape == (300,)
-    assert X.dtype == np.float64
-    assert y.dtype == np.int64
-    assert np.isfinite(X).all()
+def test_shapes_and_dtypes():
+    for make in MAKERS:
+        X, y = make(n_samples=300, random_state=0)
+        assert X.shape == (300, 2)
+        assert y.shape == (300,)
+        assert X.dtype == np.float64
+        assert y.dtype == np.int64
+        assert np.isfinite(X).all()
 
 
 def test_default_sizes_are_the_papers():
@@ -36,36 +37,34 @@ def test_default_sizes_are_the_papers():
     assert np.bincount(make_spirals()[1]).tolist() == [1000, 1000, 1000]
 
 
-@pytest.mark.parametrize("n_samples", [5, 100, 101, 104])
-@pytest.mark.parametrize("n_arms", [1, 2, 3, 5])
-def test_any_size_is_divided_evenly_and_sorted_by_class(n_samples, n_arms):
-    _, y = make_spirals(n_samples, n_arms, random_state=0)
-    sizes = np.bincount(y, minlength=n_arms)
-    assert len(y) == n_samples
-    assert sizes.max() - sizes.min() <= 1
-    assert (np.diff(y) >= 0).all()
+def test_any_size_is_divided_evenly_and_sorted_by_class():
+    for n_samples, n_arms in product((5, 100, 101, 104), (1, 2, 3, 5)):
+        _, y = make_spirals(n_samples, n_arms, random_state=0)
+        sizes = np.bincount(y, minlength=n_arms)
+        assert len(y) == n_samples
+        assert sizes.max() - sizes.min() <= 1
+        assert (np.diff(y) >= 0).all()
 
 
-@pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_same_seed_same_data_other_seed_other_data(make, seed):
-    X, _ = make(random_state=seed)
-    assert np.array_equal(X, make(random_state=seed)[0])
-    assert not np.array_equal(X, make(random_state=seed + 1)[0])
+def test_same_seed_same_data_other_seed_other_data():
+    for make, seed in product(MAKERS, SEEDS):
+        X, _ = make(random_state=seed)
+        assert np.array_equal(X, make(random_state=seed)[0])
+        assert not np.array_equal(X, make(random_state=seed + 1)[0])
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_generators_and_random_states_are_seeds_too(make):
-    for source in (np.random.default_rng, np.random.RandomState):
-        assert np.array_equal(make(random_state=source(4))[0], make(random_state=source(4))[0])
+def test_generators_and_random_states_are_seeds_too():
+    for make in MAKERS:
+        for source in (np.random.default_rng, np.random.RandomState):
+            assert np.array_equal(make(random_state=source(4))[0], make(random_state=source(4))[0])
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_the_global_random_state_is_untouched(make):
-    before = np.random.get_state()[1].copy()  # noqa: NPY002 (it is the global state that is looked at)
-    make()
-    make(random_state=0)
-    assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+def test_the_global_random_state_is_untouched():
+    for make in MAKERS:
+        before = np.random.get_state()[1].copy()  # noqa: NPY002 (it is the global state that is looked at)
+        make()
+        make(random_state=0)
+        assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
 def test_moon_without_noise_lies_on_its_parabolas():
@@ -82,21 +81,20 @@ def test_spirals_without_noise_grow_from_radius_03_to_2():
         np.testing.assert_allclose(radius, np.linspace(0.3, 2, 1000), atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_noise_of_spirals_is_an_angle(seed):
-    X, _ = make_spirals(noise=0.3, random_state=seed)
-    np.testing.assert_allclose(np.hypot(*X.T), np.hypot(*make_spirals(noise=0)[0].T), atol=1e-12)
+def test_noise_of_spirals_is_an_angle():
+    for seed in SEEDS:
+        X, _ = make_spirals(noise=0.3, random_state=seed)
+        np.testing.assert_allclose(np.hypot(*X.T), np.hypot(*make_spirals(noise=0)[0].T), atol=1e-12)
 
 
-@pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_classes_are_separable_by_neighbours_and_not_by_their_means(make, seed):
-    X, y = make(random_state=seed)
-    fresh, truth = make(random_state=seed + 100)
-    assert KNeighborsClassifier(5).fit(X, y).score(fresh, truth) > 0.999
-    means = np.array([X[y == k].mean(0) for k in np.unique(y)])
-    by_mean = ((X[:, None] - means) ** 2).sum(-1).argmin(1)
-    assert (by_mean == y).mean() < 0.95
+def test_classes_are_separable_by_neighbours_and_not_by_their_means():
+    for make, seed in product(MAKERS, SEEDS):
+        X, y = make(random_state=seed)
+        fresh, truth = make(random_state=seed + 100)
+        assert KNeighborsClassifier(5).fit(X, y).score(fresh, truth) > 0.999
+        means = np.array([X[y == k].mean(0) for k in np.unique(y)])
+        by_mean = ((X[:, None] - means) ** 2).sum(-1).argmin(1)
+        assert (by_mean == y).mean() < 0.95
 
 
 @pytest.mark.shared_data

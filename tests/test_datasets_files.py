@@ -1,4 +1,4 @@
-"""The paper's datasets by name: prepared files, public files in small, and clear words when something is missing."""
+"""The paper's datasets by name: prepared files, public files in small, and clear messages if something is missing."""
 
 import gzip
 import io
@@ -213,7 +213,7 @@ def test_download_fetches_once_and_leaves_nothing_unfinished(tmp_path, monkeypat
     download("cancer", folder)
     assert (folder / "file").read_text() == "content"
     monkeypatch.setitem(public_files.PUBLIC_FILES, "cancer", (PublicFile("more", (tmp_path / "gone").as_uri()),))
-    with pytest.raises(OSError, match="gone could not be fetched"):
+    with pytest.raises(OSError, match="gone could not be downloaded"):
         datasets.download("cancer", folder)
     assert [path.name for path in folder.iterdir()] == ["file"]
 

@@ -23,23 +23,24 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from torch import nn
 
-from knet import KNet, load
-from knet._fit.loop import Round
+from knet import Advanced, KNet, load
+from knet._fit.loop import Iteration
 from knet._math.u_steps import StiefelAscent, eig_step
 from knet._network.mlp import ResidualMLP
 from knet._network.pretrain import pretrain
 from knet.datasets import make_moon, make_spirals
 from knet.metrics import nmi
 from knet.predictor import Predictor
+from tests.estimators import make_knet
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 
-QUICK = {"sigma": "median", "n_init": 1, "max_rounds": 2, "steps_per_round": 20, "tol": 0.0}
-GOOD = {"sigma": "median", "sigma_scale": 0.1, "u_columns": "c-1", "max_rounds": 8, "n_init": 1}
+QUICK = {"sigma": "median", "n_init": 1, "max_iter": 2, "steps_per_iter": 20, "tol": 0.0}
+GOOD = {"sigma": "median", "sigma_scale": 0.1, "u_columns": "c-1", "max_iter": 8, "n_init": 1}
 
 
 def quick(n_clusters=3, **options):
-    return KNet(n_clusters, **({"random_state": 0} | QUICK | options))
+    return make_knet(n_clusters, **({"random_state": 0} | QUICK | options))
 
 
 def blobs(seed=0, n=120, d=3, centers=3):
@@ -65,7 +66,7 @@ def identity_predictor(centers, spread=1.0, dtype=torch.float64):
     centers = torch.tensor(centers, dtype=dtype)
     d = centers.shape[1]
     eye = torch.eye(d, dtype=dtype)
-    encoder = ResidualMLP(eye, width=4, depth=1, n_restarts=1, generator=torch.Generator().manual_seed(0))
+    encoder = ResidualMLP(eye, hidden_layer_sizes=(4,), n_restarts=1, generator=torch.Generator().manual_seed(0))
     return Predictor(
         shift=np.zeros(d),
         scale=np.ones(d),
@@ -84,7 +85,7 @@ def identity_predictor(centers, spread=1.0, dtype=torch.float64):
 @pytest.mark.parametrize("u_update", ["eig", "sma"])
 def test_moons_are_told_apart(seed, u_update):
     X, y = make_moon(200, random_state=seed)
-    model = KNet(2, u_update=u_update, random_state=seed, **GOOD).fit(X)
+    model = make_knet(2, u_update=u_update, random_state=seed, **GOOD).fit(X)
     assert nmi(y, model.labels_) > 0.9
     X_new, y_new = make_moon(400, random_state=seed + 10)
     assert nmi(y_new, model.predict(X_new)) > 0.9
@@ -97,7 +98,7 @@ def test_blobs_are_found(seed):
 
 def test_a_subset_trains_for_all_rows(seed):
     X, y = make_moon(2000, random_state=seed)
-    model = KNet(2, train_size=0.1, random_state=seed, **GOOD).fit(X)
+    model = make_knet(2, train_size=0.1, random_state=seed, **GOOD).fit(X)
     assert len(model.train_indices_) == 200
     assert nmi(y, model.labels_) > 0.9
 
@@ -301,7 +302,7 @@ def test_the_type_that_goes_in_comes_out(dtype):
 
 
 def test_names_of_the_embedding(fitted):
-    assert fitted.get_feature_names_out().tolist() == ["knet0", "knet1", "knet2", "knet3"]
+    assert fitted.get_feature_names_out().tolist() == ["embedding_0", "embedding_1", "embedding_2", "embedding_3"]
     wide = quick(n_components=5).fit(blobs()[0])
     assert len(wide.get_feature_names_out()) == 5
 
@@ -312,7 +313,7 @@ def test_set_output(fitted, kind, frame):
     model = quick().set_output(transform=kind)
     out = model.fit(X).transform(X)
     assert isinstance(out, frame)
-    assert list(out.columns) == ["knet0", "knet1", "knet2", "knet3"]
+    assert list(out.columns) == ["embedding_0", "embedding_1", "embedding_2", "embedding_3"]
     np.testing.assert_array_equal(out.to_numpy(), fitted.transform(X))
     assert isinstance(model.fit_transform(X), frame)
 
@@ -328,7 +329,9 @@ def test_pipeline_and_clone(fitted):
     pipeline = make_pipeline(StandardScaler(), clone(fitted))
     assert adjusted_rand_score(pipeline.fit(X).predict(X), fitted.labels_) == 1
     assert pipeline[:-1].transform(X).shape == X.shape
-    assert clone(fitted).get_params() == fitted.get_params()
+    copied, own = (model.get_params() for model in (clone(fitted), fitted))
+    assert copied.pop("advanced") is not own.pop("advanced")
+    assert copied == own
     assert not hasattr(clone(fitted), "labels_")
 
 
@@ -355,11 +358,11 @@ def test_a_copy_of_a_fitted_model_is_the_same_model(fitted, how):
 
 def test_fitted_attributes():
     X = make_moon(100, random_state=0)[0]
-    model = quick(2, max_rounds=3).fit(X)
+    model = quick(2, max_iter=3).fit(X)
     assert model.n_iter_ == len(model.history_) == 3
     for i, row in enumerate(model.history_, start=1):
-        assert {"round", "hsic", "reconstruction", "u_change", "seconds"} <= set(row)
-        assert row["round"] == i
+        assert {"iteration", "hsic", "reconstruction", "u_change", "seconds"} <= set(row)
+        assert row["iteration"] == i
         assert all(isinstance(value, int | float) for value in row.values())
     assert model.cluster_centers_.shape == (2, 3)  # a column more than the data
     assert model.n_features_in_ == 2
@@ -404,7 +407,7 @@ def test_the_kernel_is_symmetric_and_positive_semidefinite_for_any_rows(seed):
 
 def test_the_kernel_has_its_blocks(seed):
     X, y = blobs(seed)
-    K = quick(random_state=seed, max_rounds=4, steps_per_round=50).fit(X).kernel(X)
+    K = quick(random_state=seed, max_iter=4, steps_per_iter=50).fit(X).kernel(X)
     same = y[:, None] == y[None]
     assert K[same].mean() > 5 * K[~same].mean()
 
@@ -412,13 +415,13 @@ def test_the_kernel_has_its_blocks(seed):
 def test_the_kernel_goes_into_a_support_vector_machine(seed):
     X, y = make_moon(200, random_state=seed)
     X_new, y_new = make_moon(100, random_state=seed + 10)
-    model = KNet(2, random_state=seed, **GOOD).fit(X)
+    model = make_knet(2, random_state=seed, **GOOD).fit(X)
     assert SVC(kernel=model.kernel, C=1e4).fit(X, y).score(X_new, y_new) > 0.95
 
 
 def test_the_kernel_is_an_affinity_for_spectral_clustering(seed):
     X, y = blobs(seed)
-    model = quick(random_state=seed, max_rounds=4, steps_per_round=50).fit(X)
+    model = quick(random_state=seed, max_iter=4, steps_per_iter=50).fit(X)
     K = model.kernel(X)
     spectral = SpectralClustering(3, affinity="precomputed", random_state=seed).fit(K)
     assert adjusted_rand_score(y, spectral.labels_) == 1
@@ -428,7 +431,7 @@ def test_the_kernel_is_an_affinity_for_spectral_clustering(seed):
 def test_degrees_of_the_summary_are_close_to_the_exact_ones(seed, sigma_scale, bound):
     # The embedding is held at its start: training draws rows into clumps, where any summary would do.
     X = make_spirals(600, random_state=seed)[0]
-    still = {"max_rounds": 1, "steps_per_round": 1, "lr": 1e-9}
+    still = {"max_iter": 1, "steps_per_iter": 1, "learning_rate": 1e-9}
     model = quick(random_state=seed, sigma="median", sigma_scale=sigma_scale, **still).fit(X)
     psi = model.transform(X)
     assert psi[:, :2].std(0).min() > 0.99
@@ -438,7 +441,7 @@ def test_degrees_of_the_summary_are_close_to_the_exact_ones(seed, sigma_scale, b
 
 
 def test_the_summary_does_not_grow_with_the_rows():
-    sizes = [len(quick(2, max_rounds=1).fit(make_moon(n, random_state=0)[0]).predictor_.landmarks) for n in (100, 1500)]
+    sizes = [len(quick(2, max_iter=1).fit(make_moon(n, random_state=0)[0]).predictor_.landmarks) for n in (100, 1500)]
     assert sizes[0] <= 100
     assert sizes[1] <= 256
 
@@ -523,7 +526,7 @@ def test_recluster_follows_clusters_that_moved_and_predict_does_not(seed):
     y = np.repeat([0, 1], 60)
     X = np.column_stack([10.0 * y, np.zeros(120)]) + rng.normal(size=(120, 2)) * 0.5
     moved = X + np.array([7, 0])
-    model = quick(2, max_rounds=1, steps_per_round=2, random_state=seed).fit(X)
+    model = quick(2, max_iter=1, steps_per_iter=2, random_state=seed).fit(X)
     assert adjusted_rand_score(y, model.labels_) == 1
     assert adjusted_rand_score(y, model.predict(moved)) < 0.5
     np.testing.assert_array_equal(model.recluster(moved), model.labels_)  # and with the known ids
@@ -618,14 +621,14 @@ def test_sma_and_its_callable_are_the_same():
 def test_pretrained_start_finds_the_clusters(monkeypatch):
     monkeypatch.setitem(pretrain.__kwdefaults__, "max_steps", 800)  # enough for a tiny network
     X, y = blobs(n=60)
-    model = quick(init="pretrain", hidden_width=8, n_hidden_layers=1).fit(X)
+    model = quick(init="pretrain", hidden_layer_sizes=(8,)).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.9
     embedded = model.transform(X)
     assert np.corrcoef(embedded[:, 0], X[:, 0])[0, 1] > 0.8  # psi has learned to be near x
 
 
 def test_hidden_layers_have_the_size_asked_for():
-    model = quick(hidden_width=11, n_hidden_layers=3).fit(blobs()[0])
+    model = quick(hidden_layer_sizes=(11, 11, 11)).fit(blobs()[0])
     shapes = [tuple(W.shape[1:]) for W in model.predictor_.encoder.weights]
     assert shapes == [(3, 11), (11, 11), (11, 11), (11, 4)]
 
@@ -640,7 +643,7 @@ def test_scaling_inside_the_model_makes_units_irrelevant():
 
 def test_without_scaling_the_embedding_starts_as_the_data():
     X = blobs()[0]
-    model = quick(scale="none", max_rounds=1, steps_per_round=1, lr=1e-12).fit(X)
+    model = quick(scale="none", max_iter=1, steps_per_iter=1, learning_rate=1e-12).fit(X)
     psi = model.transform(X)
     np.testing.assert_allclose(psi[:, :3], X, atol=1e-6)
     assert np.abs(psi[:, 3]).max() < 1e-3 * np.abs(X).max()  # the added column
@@ -648,10 +651,10 @@ def test_without_scaling_the_embedding_starts_as_the_data():
 
 def test_n_init_keeps_the_restart_with_the_largest_hsic(monkeypatch):
     rows = []
-    original = Round.row
-    monkeypatch.setattr(Round, "row", lambda self, restart: rows.append(self.hsic) or original(self, restart))
+    original = Iteration.row
+    monkeypatch.setattr(Iteration, "row", lambda self, restart: rows.append(self.hsic) or original(self, restart))
     model = quick(2, n_init=4).fit(make_moon(100, random_state=0)[0])
-    assert model.best_round_ == model.n_iter_
+    assert model.best_iter_ == model.n_iter_
     assert len(rows[-1]) == 4
     assert model.history_[-1]["hsic"] == max(rows[-1])
 
@@ -693,7 +696,7 @@ def test_own_convolutional_encoder(tmp_path):
     X, y = digits()
     module = ConvNet()
     before = copy.deepcopy(module.state_dict())
-    model = KNet(4, encoder=module, random_state=0, max_rounds=4, steps_per_round=40, scale="none").fit(X / 16)
+    model = make_knet(4, encoder=module, random_state=0, max_iter=4, steps_per_iter=40, scale="none").fit(X / 16)
     assert model.transform(X / 16).shape == (300, 10)
     np.testing.assert_array_equal(model.labels_, model.predict(X / 16))
     assert adjusted_rand_score(y, model.labels_) > 0.3  # chance is 0
@@ -730,18 +733,18 @@ def test_own_encoder_that_draws_repeats_and_is_quiet_when_it_predicts():
 
 def test_the_callback_sees_each_row_of_the_history():
     rows = []
-    model = quick(callback=rows.append, max_rounds=3).fit(blobs()[0])
+    model = quick(callback=rows.append, max_iter=3).fit(blobs()[0])
     assert rows == model.history_
 
 
 def test_a_true_answer_ends_the_training_without_a_warning(recwarn):
-    model = quick(callback=lambda row: row["round"] == 2, max_rounds=5).fit(blobs()[0])
+    model = quick(callback=lambda row: row["iteration"] == 2, max_iter=5).fit(blobs()[0])
     assert model.n_iter_ == 2
-    assert not [w for w in recwarn if "max_rounds" in str(w.message)]
+    assert not [w for w in recwarn if "max_iter" in str(w.message)]
 
 
 def test_rows_running_out_is_warned_of_with_the_knobs():
-    with pytest.warns(match=r"max_rounds=2 with U still changing by .*tol=0.*Increase max_rounds or tol"):
+    with pytest.warns(match=r"max_iter=2 with U still changing by .*tol=0.*Increase max_iter or tol"):
         quick().fit(make_moon(80, random_state=0)[0])
 
 
@@ -767,7 +770,7 @@ class Recorder:
 
     def on_fit_task_end(self, estimator, context, **data):
         self.events.append(f"end {context.task_name}")
-        return self.stop_after is not None and self.events.count("end round") >= self.stop_after
+        return self.stop_after is not None and self.events.count("end iteration") >= self.stop_after
 
 
 sklearn_callback = pytest.importorskip  # resolved in the tests: older scikit-learn has no callbacks
@@ -776,14 +779,14 @@ sklearn_callback = pytest.importorskip  # resolved in the tests: older scikit-le
 def test_scikit_learn_callbacks_follow_the_fit():
     sklearn_callback("sklearn.callback")
     recorder = Recorder()
-    quick(max_rounds=3).set_callbacks(recorder).fit(blobs()[0])
-    rounds = ["begin round", "end round"] * 3
-    assert recorder.events == ["setup", "begin fit", *rounds, "end fit", "teardown"]
+    quick(max_iter=3).set_callbacks(recorder).fit(blobs()[0])
+    iterations = ["begin iteration", "end iteration"] * 3
+    assert recorder.events == ["setup", "begin fit", *iterations, "end fit", "teardown"]
 
 
 def test_a_scikit_learn_callback_can_stop_the_fit():
     sklearn_callback("sklearn.callback")
-    model = quick(max_rounds=5).set_callbacks(Recorder(stop_after=2)).fit(blobs()[0])
+    model = quick(max_iter=5).set_callbacks(Recorder(stop_after=2)).fit(blobs()[0])
     assert model.n_iter_ == 2
 
 
@@ -833,7 +836,7 @@ def test_silence_without_verbose(caplog, capsys):
 
 
 def interrupt_in_round_two(row):
-    if row["round"] == 2:
+    if row["iteration"] == 2:
         raise KeyboardInterrupt
 
 
@@ -868,12 +871,12 @@ def test_an_interrupted_second_fit_leaves_the_first_one_whole(other):
 MEMORY = """
     import resource, sys, warnings
     import numpy as np
-    from knet import KNet
+    from knet import Advanced, KNet
     from knet.datasets import make_spirals
 
     warnings.simplefilter("ignore")
     X = make_spirals(30_000, random_state=0)[0]
-    settings = dict(max_rounds=1, steps_per_round=2, random_state=0)
+    settings = dict(max_iter=1, advanced=Advanced(steps_per_iter=2), random_state=0)
     KNet(3, **settings).fit(X[:500])  # what the libraries need in any case
     unit = 1 if sys.platform == "darwin" else 1024
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
@@ -890,3 +893,43 @@ def test_thirty_thousand_rows_need_no_matrix_of_all_pairs(train_size):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     growth = int(done.stdout)
     assert growth < 1e9  # the matrix would take 7.2e9 bytes, 3.6e9 in single precision
+
+
+# The advanced switches
+
+
+def test_clone_and_parameters_reach_the_advanced_switches():
+    model = KNet(2).set_params(advanced__degrees="differentiated")
+    assert model.advanced.degrees == "differentiated"
+    assert model.get_params()["advanced__degrees"] == "differentiated"
+    copied = clone(model)
+    assert copied.advanced is not model.advanced
+    assert copied.advanced.degrees == "differentiated"
+    with pytest.raises(ValueError, match="Invalid parameter 'degree'"):
+        model.set_params(advanced__degree="fixed")
+
+
+def test_a_grid_search_reaches_the_advanced_switches():
+    X, y = blobs()
+    grid = {"advanced__u_columns": ["c", "c-1"], "n_clusters": [2, 3]}
+    search = GridSearchCV(quick(), grid, scoring="adjusted_rand_score", cv=2).fit(X, y)
+    assert search.best_params_["n_clusters"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("degrees", "free"), ("memory_budget", 0), ("init", 3), ("u_columns", "d")]
+)
+def test_advanced_switches_are_checked_by_fit(name, value):
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of Advanced must be"):
+        KNet(2, advanced=Advanced(**{name: value})).fit(blobs()[0])
+    with pytest.raises(ValueError, match="'advanced' parameter of KNet must be None"):
+        KNet(2, advanced={name: value}).fit(blobs()[0])
+
+
+def test_a_refit_forgets_what_belonged_to_the_earlier_fit():
+    X = blobs()[0]
+    model = quick(keep_embeddings=True).fit(X)
+    model.extra_ = {"table": "the columns of another file"}
+    model.set_params(advanced__keep_embeddings=False).fit(X)
+    assert not hasattr(model, "embeddings_")
+    assert not hasattr(model, "extra_")

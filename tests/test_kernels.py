@@ -9,19 +9,17 @@ from scipy.spatial.distance import cdist
 
 from knet._math.kernels import (
     LOG_FLOOR,
-    alignment,
     center,
     center_rows,
-    clump,
     clump_gradient,
     degrees,
     gaussian_kernel,
-    hsic,
     kernel_matmul,
     pair_weights,
     row_blocks,
     squared_distances,
 )
+from tests.formulas import alignment, clump, hsic
 
 SIGMAS = [0.3, 1.0, 4.0]
 BLOCK_BYTES = [1, 8, 200, 1000, 10**9]  # one row at a time, ..., all at once

@@ -8,8 +8,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from knet._fit import summary as fitting
-from knet._math import kmeans
+from knet._math import centers, kmeans
 from knet._math.kmeans import k_means, seeds
 
 
@@ -108,6 +107,6 @@ def test_the_same_randomness_repeats_to_the_bit(rng):
 
 def test_many_rows_with_many_groups_go_to_the_k_means_that_keeps_no_pairs(rng, monkeypatch):
     X, start = rng.normal(size=(90, 2)), np.arange(90) % 9
-    monkeypatch.setattr(fitting, "ALL_PAIRS", 9 * 90 - 1)
-    monkeypatch.setattr(fitting, "k_means", None)  # calling it would fail
-    assert fitting.find_centers(X, 9, random(0), 3, start).shape == (9, 2)
+    monkeypatch.setattr(centers, "ALL_PAIRS", 9 * 90 - 1)
+    monkeypatch.setattr(centers, "k_means", None)  # calling it would fail
+    assert centers.find_centers(X, 9, random(0), 3, start).shape == (9, 2)

@@ -9,7 +9,7 @@ from scipy.spatial.distance import pdist
 from sklearn.decomposition import PCA
 from torch import nn
 
-from knet._network.backprop import Taped, Written
+from knet._network.backprop import AutogradBackprop, ManualBackprop
 from knet._network.build import build_networks
 from knet._network.mlp import Copies, ResidualMLP, RowEncoder, linear_start
 from knet._network.pretrain import batches, pretrain
@@ -23,7 +23,7 @@ def data(seed, n=60, d=4, dtype=torch.float64):
 
 
 def mlp(P, generator, n_restarts=1, **options):
-    return ResidualMLP(P, width=16, depth=2, n_restarts=n_restarts, generator=generator, **options)
+    return ResidualMLP(P, hidden_layer_sizes=(16, 16), n_restarts=n_restarts, generator=generator, **options)
 
 
 def copy_of_weights(module):
@@ -85,25 +85,26 @@ def test_the_signs_of_the_start_do_not_depend_on_rounding(seed):
 
 def test_the_decoder_of_the_identity_start_is_exact(seed, generator):
     X = data(seed)
-    encoder, decoder = build_networks(
+    nets = build_networks(
         X,
         n_components=6,
-        width=8,
-        depth=1,
-        start="identity",
+        hidden_layer_sizes=(8,),
+        init="identity",
         module=None,
         n_restarts=2,
         with_decoder=True,
         generator=generator,
     )
-    for row in decoder(encoder(X)):
+    for row in nets.decoder(nets.encoder(X)):
         assert torch.equal(row, X)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_the_network_is_the_textbook_one(seed, generator, depth):
     X = data(seed)
-    net = ResidualMLP(linear_start(X, 3), width=5, depth=depth, n_restarts=2, generator=generator, zero_last=False)
+    net = ResidualMLP(
+        linear_start(X, 3), hidden_layer_sizes=(5,) * depth, n_restarts=2, generator=generator, zero_last=False
+    )
     for r in range(2):
         H = X.numpy()
         weights, biases = [w[r].detach().numpy() for w in net.weights], [b[r].detach().numpy() for b in net.biases]
@@ -177,63 +178,63 @@ def test_weights_come_from_the_generator_alone(seed):
     assert not torch.equal(nets[0].weights[0], other.weights[0])
 
 
-# The written-out gradient
+# The manual-out gradient
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 @pytest.mark.parametrize("restarts", [slice(0, 3), slice(1, 3), slice(2, 3)])
-def test_the_written_out_gradient_equals_autograd(seed, generator, depth, restarts):
+def test_the_manual_gradient_equals_autograd(seed, generator, depth, restarts):
     X, slope = data(seed, n=30).view(3, 10, 4), data(seed + 1, n=30, d=2).view(3, 10, 2)
     P = data(seed + 2, n=4, d=2)
-    net = ResidualMLP(P, width=7, depth=depth, n_restarts=3, generator=generator, zero_last=False)
+    net = ResidualMLP(P, hidden_layer_sizes=(7,) * depth, n_restarts=3, generator=generator, zero_last=False)
     X.requires_grad_()
     net(X).backward(slope)
-    written = Written(net, restarts)
+    manual = ManualBackprop(net, restarts)
     with torch.no_grad():
-        torch.testing.assert_close(written.forward(X[restarts].detach()), net(X)[restarts], atol=1e-12, rtol=0)
-        below = written.backward_to_input(slope[restarts])
+        torch.testing.assert_close(manual.forward(X[restarts].detach()), net(X)[restarts], atol=1e-12, rtol=0)
+        below = manual.backward_to_input(slope[restarts])
     torch.testing.assert_close(below, X.grad[restarts], atol=1e-12, rtol=0)
-    for slopes, params in ((written.weight_slopes, net.weights), (written.bias_slopes, net.biases)):
-        for found, param in zip(slopes, params, strict=True):
+    for gradients, params in ((manual.weight_gradients, net.weights), (manual.bias_gradients, net.biases)):
+        for found, param in zip(gradients, params, strict=True):
             torch.testing.assert_close(found, param.grad[restarts], atol=1e-12, rtol=0)
 
 
-def test_the_written_out_gradient_equals_finite_differences(seed, generator):
+def test_the_manual_gradient_equals_finite_differences(seed, generator):
     X, slope, h = data(seed, n=5)[None], data(seed + 1, n=5)[None], 1e-6
-    written = Written(mlp(linear_start(X[0], 4), generator, zero_last=False), slice(0, 1))
+    manual = ManualBackprop(mlp(linear_start(X[0], 4), generator, zero_last=False), slice(0, 1))
     with torch.no_grad():
-        written.forward(X)
-        written.backward(slope)
-        gradient = written.theta.grad.clone()
+        manual.forward(X)
+        manual.backward(slope)
+        gradient = manual.theta.grad.clone()
         for i in range(0, len(gradient), 17):
             values = []
             for move in (h, -2 * h):
-                written.theta[i] += move
-                values.append(float((written.forward(X) * slope).sum()))
-            written.theta[i] += h
+                manual.theta[i] += move
+                values.append(float((manual.forward(X) * slope).sum()))
+            manual.theta[i] += h
             assert float(gradient[i]) == pytest.approx((values[0] - values[1]) / (2 * h), abs=1e-6)
 
 
 def test_trained_weights_go_back_into_their_restarts_only(seed, generator):
     net = mlp(torch.eye(4, dtype=torch.float64), generator, n_restarts=3, zero_last=False)
     before = copy_of_weights(net)
-    written = Written(net, slice(1, 2))
+    manual = ManualBackprop(net, slice(1, 2))
     with torch.no_grad():
-        written.theta += 1
+        manual.theta += 1
         assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
-        written.restore()
+        manual.restore()
     for name, value in net.state_dict().items():
         if name != "skip":
             assert torch.equal(value[1], before[name][1] + 1)
             assert torch.equal(value[::2], before[name][::2])
 
 
-def test_taped_and_written_networks_agree(seed, generator):
+def test_manual_and_autograd_gradients_agree(seed, generator):
     net = mlp(torch.eye(4, dtype=torch.float64), generator, n_restarts=2, zero_last=False)
     X, slope = data(seed).view(2, 30, 4), data(seed + 1).view(2, 30, 4)
     below = []
     with torch.no_grad():
-        for form in (Written(net, slice(0, 2)), Taped(net)):
+        for form in (ManualBackprop(net, slice(0, 2)), AutogradBackprop(net)):
             below.append((form.forward(X), form.backward_to_input(slope)))
     for a, b in zip(*below, strict=True):
         torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
@@ -321,10 +322,9 @@ class Own(nn.Module):
 
 def own_networks(module, X, generator, **options):
     settings = {
-        "n_components": None,
-        "width": 8,
-        "depth": 1,
-        "start": "identity",
+        "n_components": 4,
+        "hidden_layer_sizes": (8,),
+        "init": "identity",
         "n_restarts": 2,
         "with_decoder": True,
     } | options
@@ -334,7 +334,8 @@ def own_networks(module, X, generator, **options):
 def test_a_users_module_is_copied_and_never_changed(seed, generator):
     X, module = data(seed), Own()
     before = copy_of_weights(module)
-    encoder, decoder = own_networks(module, X, generator)
+    nets = own_networks(module, X, generator)
+    encoder, decoder = nets.encoder, nets.decoder
     torch.testing.assert_close(encoder(X)[0], copy.deepcopy(module).double()(X))
     assert decoder(encoder(X)).shape == (2, 60, 4)
     with torch.no_grad():
@@ -347,10 +348,19 @@ def test_a_users_module_is_copied_and_never_changed(seed, generator):
 
 def test_copies_do_not_share_memory(seed, generator):
     X = data(seed)
-    encoder, _ = own_networks(Own(), X, generator)
+    encoder = own_networks(Own(), X, generator).encoder
     assert isinstance(encoder, Copies)
     with torch.no_grad():
         for parameter in encoder.copies[0].parameters():
             parameter += 1
     assert not torch.equal(encoder(X)[0], encoder(X)[1])
     assert torch.equal(encoder.restart(1)(X)[0], encoder(X)[1])
+
+
+def test_a_second_backward_pass_needs_a_forward_pass(seed, generator):
+    X = data(seed)
+    manual = ManualBackprop(mlp(torch.eye(4, dtype=X.dtype), generator), slice(1))
+    gradient = torch.ones_like(manual.forward(X[None]))
+    manual.backward(gradient)
+    with pytest.raises(RuntimeError, match="forward"):
+        manual.backward(gradient)

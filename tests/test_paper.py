@@ -1,4 +1,4 @@
-"""The paper's experiments, with the paper's settings, on the authors' own files where they are at hand."""
+"""The paper's experiments, with the paper's settings, on the authors' own files if they are available."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ from knet.presets import PAPER, paper
 DATA = Path(__file__).parents[2] / "shared" / "datasets" / "paper"
 FLOORS = {"moon": 0.99, "spiral1": 0.99, "wine": 0.87, "cancer": 0.79, "face": 0.90, "rcv": 0.44, "spiral2": 0.97}
 
-pytestmark = pytest.mark.filterwarnings("ignore:Stopped after max_rounds")
+pytestmark = pytest.mark.filterwarnings("ignore:Stopped after max_iter")
 
 
 def load(name):
     if not DATA.is_dir():
-        pytest.skip(f"the paper's files are not at {DATA.name}/ beside the project")
+        pytest.skip("the paper's files are not in ../shared/datasets/paper")
     y = np.loadtxt(DATA / f"{name}_label.csv")
     return np.loadtxt(DATA / f"{name}.csv", delimiter=","), y
 
@@ -53,8 +53,15 @@ def test_the_one_default_needs_no_settings(name, floor):
 def test_every_preset_is_accepted():
     X = np.random.default_rng(0).normal(size=(60, 4))
     for name in PAPER:
-        quick = {"max_rounds": 1, "steps_per_round": 2, "train_size": "auto", "n_init": 1}
-        assert KNet(2, random_state=0, **(paper(name) | quick)).fit(X).n_iter_ == 1
+        model = KNet(2, random_state=0, **paper(name))
+        model.set_params(max_iter=1, advanced__steps_per_iter=2, train_size="auto", n_init=1)
+        assert model.fit(X).n_iter_ == 1
+
+
+def test_presets_are_independent_copies():
+    first, second = paper("wine"), paper("wine")
+    KNet(3, **first).set_params(advanced__steps_per_iter=2)
+    assert second["advanced"].steps_per_iter == paper("wine")["advanced"].steps_per_iter == 200
 
 
 def test_an_unknown_dataset_is_named():

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from knet import KNet
 from knet._network.mlp import RowEncoder
 from knet.datasets import make_moon
+from tests.estimators import make_knet
 
-QUICK = {"sigma": "median", "n_init": 1, "max_rounds": 2, "steps_per_round": 20, "tol": 0.0, "random_state": 0}
+QUICK = {"sigma": "median", "n_init": 1, "max_iter": 2, "steps_per_iter": 20, "tol": 0.0, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,8 @@ def rows():
 
 @pytest.fixture(scope="module", params=[np.float32, np.float64])
 def model(request, rows):
-    with pytest.warns(match="max_rounds"):
-        return KNet(2, **QUICK).fit(rows[::5].astype(request.param))
+    with pytest.warns(match="max_iter"):
+        return make_knet(2, **QUICK).fit(rows[::5].astype(request.param))
 
 
 @pytest.mark.parametrize("method", ["predict", "transform", "predict_proba", "score_samples"])
@@ -85,7 +85,7 @@ def test_a_users_module_is_never_entered_twice_at_a_time(rows):
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        assert KNet(2, encoder=Busy(), **QUICK).fit(rows).predict(np.tile(rows, (10, 1))).shape == (50_000,)
+        assert make_knet(2, encoder=Busy(), **QUICK).fit(rows).predict(np.tile(rows, (10, 1))).shape == (50_000,)
     finally:
         torch.set_num_threads(before)
 
@@ -97,7 +97,7 @@ def test_a_file_gives_the_model_of_its_array(tmp_path, rows, dtype):
     file = np.memmap(tmp_path / "rows", dtype, "w+", shape=X.shape)
     file[:] = X
     plain = X if dtype != "int16" else X.astype(np.float64)
-    ours, theirs = KNet(2, **QUICK).fit(file), KNet(2, **QUICK).fit(plain)
+    ours, theirs = make_knet(2, **QUICK).fit(file), make_knet(2, **QUICK).fit(plain)
     np.testing.assert_array_equal(ours.labels_, theirs.labels_)
     np.testing.assert_array_equal(ours.transform(file), theirs.transform(plain))
 
@@ -126,7 +126,7 @@ def test_a_file_is_labelled_in_constant_memory(tmp_path):
             file = np.memmap(sys.argv[1] + str(n), np.int16, "w+", shape=(n, 50))
             file[:] = np.random.default_rng(0).integers(-100, 100, (1, 50))
             file[::2] += np.int16(40)
-            model = KNet(2, sigma="median", n_init=1, max_rounds=1, steps_per_round=5, train_size=300, random_state=0)
+            model = KNet(2, sigma="median", n_init=1, max_iter=1, train_size=300, random_state=0)
             before, peaks, done = own_memory(), [], threading.Event()
 
             def watch():

@@ -1,15 +1,22 @@
-"""The report: one file, offline, safe to open whatever the columns are called; looked at in a real browser."""
+"""The report: one offline file, safe to open for any column names, tested in a real browser if there is one."""
 
+import hashlib
+import json
 import re
 import shutil
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
 
-from knet import KNet
+from knet import Advanced, KNet
+from knet.predictor import Predictor
+from knet.report import reproduce
 from knet.report.charts import line_chart, quantized, silhouette_chart
 from knet.report.page import _hash, report
 
@@ -21,16 +28,20 @@ CHROMEDRIVER = shutil.which("chromedriver")
 def fitted(n_clusters=3, n_rows=300, **params):
     X, y = make_blobs(n_rows, 4, centers=max(n_clusters, 1), cluster_std=0.4, random_state=0)
     X = pd.DataFrame(X, columns=[HOSTILE, "\"quoted' & co", "{{ 7 * 7 }}", "</script><img src=x onerror=alert(1)>"])
-    params = {"max_rounds": 3, "steps_per_round": 30, "tol": 1e-3, "random_state": 0, **params}
+    params = {"max_iter": 3, "advanced": Advanced(steps_per_iter=30), "tol": 1e-3, "random_state": 0, **params}
     return KNet(n_clusters, **params).fit(X), X, np.array([HOSTILE, "b", "c"] * 20)[y]
+
+
+def quick(n_clusters):
+    return KNet(n_clusters, max_iter=1, random_state=0, advanced=Advanced(steps_per_iter=5))
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """A report with everything in it."""
+    """A report that has all its sections."""
     model, X, target = fitted()
     start = (X.to_numpy() - model.predictor_.shift) / model.predictor_.scale
-    model.rounds_ = np.stack([np.column_stack([start, np.zeros(len(X))]), model.predictor_.embed(X.to_numpy())])
+    model.embeddings_ = np.stack([np.column_stack([start, np.zeros(len(X))]), model.predictor_.embed(X.to_numpy())])
     model.selection_ = [
         {"affinity": "gaussian", "ratio": 0.1, "neighbors": None, "conductance": 0.2, "chosen": False},
         {"affinity": "gaussian", "ratio": 1.0, "neighbors": None, "conductance": 0.1, "chosen": True},
@@ -38,7 +49,7 @@ def page(tmp_path_factory):
     ]
     path = tmp_path_factory.mktemp("report") / "report.html"
     ids = [f"<i>{i}</i>" for i in range(len(X))]
-    model.report(X, path, target=target, ids=ids, source=f"{HOSTILE}.csv", command="knet fit '<x>'", refits=1)
+    model.report(X, path, target=target, ids=ids, source=f"{HOSTILE}.csv", command="knet fit '<x>'", n_refits=1)
     return path
 
 
@@ -58,7 +69,7 @@ def test_nothing_from_the_data_becomes_markup(page):
     assert "&lt;script&gt;" in text
 
 
-def test_policy_admits_the_own_script_and_style_only(page):
+def test_policy_allows_only_the_reports_own_script_and_style(page):
     text = page.read_text(encoding="utf-8")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1].replace("&#39;", "'")
     script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1]
@@ -71,31 +82,43 @@ def test_policy_admits_the_own_script_and_style_only(page):
     assert not re.search(r"\son[a-z]+=\"", text)
 
 
-def test_says_what_it_has_to_say(page):
+def test_all_sections_and_facts_are_present(page):
     text = page.read_text(encoding="utf-8")
     for section in (
         "Before and after",
         "Kernel matrix",
-        "over the rounds",
+        "after each iteration",
         "Spectrum",
         "Choice of sigma",
         "Silhouettes",
     ):
         assert section in text
-    for section in ("What makes each cluster", "Typical rows", "Least certain rows", "Agreement", "How to reproduce"):
+    for section in ("Profiles of the clusters", "Typical rows", "Least certain rows", "Agreement", "How to reproduce"):
         assert section in text
     assert "3 clusters" in text
     assert "refit on other rows" in text
-    assert "still moving" in text
-    assert "SHA-256" in text
-    assert "seed         0" in text
+    assert "U still changed by" in text
+    assert "SHA-256 of all rows" in text
+    assert "random_state 0" in text
+    assert "&#34;steps_per_iter&#34;: 30" in text
+
+
+def test_script_uses_only_what_the_page_contains(page):
+    text = page.read_text(encoding="utf-8")
+    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1]
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert set(re.findall(r"\bdata\.(\w+)", script)) == set(data)
+    for name in re.findall(r'getElementById\("([\w-]+)"\)', script):
+        assert f'id="{name}"' in text
+    for name in re.findall(r'querySelectorAll\("canvas\[([\w-]+)\]"\)', script):
+        assert re.search(rf"<canvas[^>]* {name}=", text)
 
 
 @pytest.mark.filterwarnings("ignore:Stopped after")
 @pytest.mark.parametrize("n_clusters", [1, 40])
 def test_one_cluster_or_forty(tmp_path, n_clusters):
-    model, X, _ = fitted(n_clusters, max_rounds=1, steps_per_round=5)
-    report(model, X, tmp_path / "r.html", refits=0)
+    model, X, _ = fitted(n_clusters, max_iter=1, advanced=Advanced(steps_per_iter=5))
+    report(model, X, tmp_path / "r.html", n_refits=0)
     text = (tmp_path / "r.html").read_text()
     assert ("One cluster" if n_clusters == 1 else "40 clusters") in text
     assert len(text) < 2_000_000
@@ -104,24 +127,107 @@ def test_one_cluster_or_forty(tmp_path, n_clusters):
 @pytest.mark.filterwarnings("ignore:Stopped after")
 def test_plain_arrays_and_large_data_are_sampled(tmp_path):
     X, y = make_blobs(60_000, 2, centers=2, random_state=0)
-    model = KNet(2, max_rounds=1, steps_per_round=5, random_state=0).fit(X)
-    model.report(X, tmp_path / "r.html", target=y, refits=0)
+    model = quick(2).fit(X)
+    model.report(X, tmp_path / "r.html", target=y, n_refits=0)
     text = (tmp_path / "r.html").read_text()
     assert "50,000 of 60,000 rows" in text
+    assert "SHA-256 of 10,000 rows at equal steps" in text
     assert "x1 (" in text
     assert len(text) < 2_000_000
 
 
+class CountedTable(pd.DataFrame):
+    """A table that records how many rows are converted to an array at a time."""
+
+    converted: ClassVar[list[int]] = []
+
+    @property
+    def _constructor(self):
+        return CountedTable
+
+    def __array__(self, *args, **kwargs):
+        self.converted.append(len(self))
+        return super().__array__(*args, **kwargs)
+
+    def to_numpy(self, *args, **kwargs):
+        self.converted.append(len(self))
+        return super().to_numpy(*args, **kwargs)
+
+
+@pytest.mark.filterwarnings("ignore:Stopped after")
+def test_no_step_reads_all_rows_of_large_data(tmp_path, monkeypatch):
+    X = pd.DataFrame(make_blobs(60_000, 2, centers=2, random_state=0)[0], columns=["a", "b"])
+    model, n_hashed, sha256 = quick(2).fit(X), [], reproduce.hashlib.sha256
+
+    def counted(content):
+        n_hashed.append(len(content))
+        return sha256(content)
+
+    monkeypatch.setattr(reproduce.hashlib, "sha256", counted)
+    CountedTable.converted.clear()
+    report(model, CountedTable(X), tmp_path / "r.html", n_refits=0)
+    assert sorted(set(CountedTable.converted)) == [10_000, 50_000]
+    assert max(n_hashed) <= max(10_000 * 2 * 8, 100_000)  # the page's script and style are hashed as well
+
+
+@pytest.mark.filterwarnings("ignore:Stopped after")
+@pytest.mark.parametrize("n_rows", [300, 20_001])
+def test_fingerprint_can_be_recomputed_by_hand(n_rows):
+    X = make_blobs(n_rows, 3, centers=2, random_state=0)[0]
+    model = quick(2).fit(X)
+    rows = np.linspace(0, n_rows - 1, min(n_rows, 10_000)).astype(int)
+    expected = hashlib.sha256(X[rows].tobytes()).hexdigest()
+    tables = (X, X.tolist(), pd.DataFrame(X), torch.from_numpy(X), np.asfortranarray(X))
+    for table in tables:
+        assert reproduce.fingerprint(model, table).endswith(expected)
+    X[-1] += 1
+    assert not reproduce.fingerprint(model, X).endswith(expected)
+
+
+@pytest.mark.filterwarnings("ignore:Stopped after")
+def test_known_labels_are_not_predicted_again(tmp_path, monkeypatch):
+    model, X, _ = fitted()
+    report(model, X, tmp_path / "predicted.html", n_refits=0)
+    monkeypatch.setattr(Predictor, "assign", lambda *args: pytest.fail("the rows were predicted again"))
+    report(model, X, tmp_path / "known.html", labels=model.labels_, n_refits=0)
+    assert (tmp_path / "known.html").read_text() == (tmp_path / "predicted.html").read_text()
+
+
+def test_labels_that_cannot_be_the_models_are_refused(tmp_path):
+    model, X, _ = fitted()
+    for labels, message in [
+        (model.labels_[:-1], "one integer for each of the 300 rows"),
+        (model.labels_ / 2, "one integer for each of the 300 rows"),
+        (model.labels_ + 1, "between 0 and 2"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            report(model, X, tmp_path / "r.html", labels=labels, n_refits=0)
+
+
+def test_hsic_is_that_of_the_kept_iteration(tmp_path):
+    model, X, _ = fitted()
+    model.best_iter_ = 1
+    model.history_ = [{**row, "hsic": 0.125 * row["iteration"]} for row in model.history_]
+    report(model, X, tmp_path / "r.html", n_refits=0)
+    assert "HSIC 0.125 in iteration 1, which was kept" in (tmp_path / "r.html").read_text()
+
+
+def test_a_model_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        report(KNet(2), np.zeros((5, 2)), tmp_path / "r.html")
+    assert not (tmp_path / "r.html").exists()
+
+
 def test_charts_fit_their_box():
     chart = line_chart("t", [("a", [1, 2, 3], [0.0, 5.0, 2.0]), ("b", [1], [1.0])], x_label="x", mark=2)
-    for series in chart["series"]:
-        for x, y in series["dots"]:
-            assert chart["left"] <= x <= chart["right"]
-            assert chart["top"] <= y <= chart["bottom"]
-    assert [tick["text"] for tick in chart["y_ticks"]] == ["0", "2", "4"]
+    for series in chart.series:
+        for x, y in series.dots:
+            assert chart.left <= x <= chart.right
+            assert chart.top <= y <= chart.bottom
+    assert [tick.text for tick in chart.y_ticks] == ["0", "2", "4"]
     values, labels = np.array([0.5, -0.2, 0.9]), np.array([0, 0, 1])
     drawn = silhouette_chart("s", values, labels)
-    assert [group["cluster"] for group in drawn["groups"]] == [0, 1]
+    assert [group.cluster for group in drawn.groups] == [0, 1]
     short = quantized(np.array([[0.0, 0.0], [2.0, 1.0]]))
     assert short[:, 0].tolist() == [0, 65535]
     assert short[1, 1] - short[0, 1] in (32767, 32768)
@@ -170,13 +276,13 @@ def colors_of(browser, selector):
     )
 
 
-def test_browser_loads_it_without_a_complaint(browser, page):
+def test_browser_reports_no_error(browser, page):
     open_page(browser, page)
     assert browser.get_log("browser") == []
     assert browser.title == f"Clusters in {HOSTILE}.csv"
     assert HOSTILE in browser.find_element("id", "profiles").text
     assert browser.execute_script("return document.querySelectorAll('img, i').length") == 0
-    for selector in ("canvas[data-view=data]", "canvas[data-view=embedding]", "canvas[data-rounds]"):
+    for selector in ("canvas[data-view=data]", "canvas[data-view=embedding]", "canvas[data-iterations]"):
         assert colors_of(browser, selector)[0] > 100
     assert colors_of(browser, "canvas[data-kernel=learned]")[0] > 100
 
@@ -190,7 +296,7 @@ def test_browser_policy_stops_injected_scripts(browser, page, tmp_path):
     assert "Content Security Policy" in str(browser.get_log("browser"))
 
 
-def test_browser_hover_tells_the_row(browser, page):
+def test_browser_hover_shows_the_row(browser, page):
     from selenium.webdriver import ActionChains
 
     open_page(browser, page)
@@ -227,14 +333,14 @@ def test_browser_click_highlights_a_cluster_everywhere(browser, page):
     assert colors_of(browser, "canvas[data-view=embedding]") == [hue, 0]
 
 
-def test_browser_zoom_and_rounds(browser, page):
+def test_browser_zoom_and_iterations(browser, page):
     open_page(browser, page)
     browser.find_element("css selector", "button[data-zoom-by='1.5']").click()
     canvas = browser.find_element("css selector", "canvas[data-view=data]")
     assert canvas.get_attribute("data-zoom") == "1.50"
-    assert browser.find_element("id", "round-name").text == "round 1"
+    assert browser.find_element("id", "iteration-name").text == "iteration 1"
     browser.find_element("id", "play").click()
-    assert browser.find_element("id", "round-name").text in ("start", "round 1")
+    assert browser.find_element("id", "iteration-name").text in ("start", "iteration 1")
 
 
 def test_browser_fits_a_phone(browser, page):

@@ -1,4 +1,6 @@
-"""Advice on the number of clusters: right where the data have one, silent where they have none."""
+"""The scan over numbers of clusters: right if the data have clusters, no answer if they have none."""
+
+import importlib
 
 import numpy as np
 import pandas as pd
@@ -6,11 +8,12 @@ import pytest
 from sklearn.datasets import make_blobs, make_circles
 
 import knet
-from knet import KNet
 from knet.datasets import make_moon, make_spirals
 from knet.inspect.scan import MIN_JUMP, MIN_STABILITY
 
-plots = pytest.importorskip("knet.plots", reason="pictures need matplotlib")
+scan_module = importlib.import_module("knet.inspect.scan")
+
+plots = pytest.importorskip("knet.plots", reason="plots need matplotlib")
 
 
 def separated(seed):
@@ -37,7 +40,7 @@ def test_one_cloud_gives_no_answer(seed, d):
     assert "No number of clusters from 2 to 5" in found.advice
 
 
-def test_the_table_holds_what_the_advice_rests_on():
+def test_the_table_contains_what_the_advice_uses():
     X = make_circles(300, noise=0.04, factor=0.4, random_state=0)[0]
     found = knet.scan(X, [2, 4, 3], random_state=0)
     assert [row["n_clusters"] for row in found.table] == [2, 3, 4]
@@ -52,15 +55,21 @@ def test_the_table_holds_what_the_advice_rests_on():
     assert found.best == max(strengths, key=strengths.get)
 
 
-def test_a_scan_repeats_whatever_the_number_of_jobs_and_leaves_the_model_alone():
+def test_a_scan_repeats_with_any_number_of_jobs():
     X = pd.DataFrame(make_moon(200, random_state=0)[0], columns=["a", "b"])
-    model = KNet(random_state=3)
-    found = model.scan(X, range(2, 5), n_resamples=2)
-    assert found == model.scan(X, range(2, 5), n_resamples=2, n_jobs=2)
-    assert not hasattr(model, "n_features_in_")
+    found = knet.scan(X, range(2, 5), random_state=3, n_resamples=2)
+    assert found == knet.scan(X, range(2, 5), random_state=3, n_resamples=2, n_jobs=2)
 
 
-def test_units_do_not_matter_unless_asked():
+def test_a_scan_uses_a_bounded_number_of_rows(monkeypatch):
+    sizes, judge = [], scan_module.Judge
+    monkeypatch.setattr(scan_module, "Judge", lambda X: sizes.append(len(X)) or judge(X))
+    X = make_blobs(3000, centers=[[0, 0], [9, 0]], random_state=0)[0]
+    knet.scan(X, [2], random_state=0, n_resamples=1)
+    assert sizes == [scan_module.SCAN_ROWS]
+
+
+def test_the_units_of_columns_do_not_matter():
     X = make_blobs(200, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)[0] * [1e-6, 1e6]
     assert knet.scan(X, range(2, 5), random_state=0, n_resamples=2).best == 3
 
@@ -79,7 +88,7 @@ def test_wrong_numbers_are_refused(rng, counts, message):
         knet.scan(rng.normal(size=(100, 2)), counts)
 
 
-def test_rows_that_cannot_be_told_apart_are_refused():
+def test_too_few_distinct_rows_are_refused():
     with pytest.raises(ValueError, match="only 3 distinct"):
         knet.scan(np.repeat(np.eye(3), 20, axis=0), range(2, 5))
 
@@ -92,7 +101,7 @@ def test_bad_rows_are_refused_as_in_fit(rng):
 
 
 @pytest.mark.parametrize("c", [2, None])
-def test_the_picture_marks_the_best(c):
+def test_the_plot_marks_the_best(c):
     X = make_moon(200, random_state=0)[0] if c else np.random.default_rng(0).normal(size=(200, 3))
     found = knet.scan(X, range(2, 5), random_state=0, n_resamples=2)
     ax = plots.scan(found)

@@ -1,13 +1,13 @@
-"""Every check that scikit-learn makes of an estimator; none is expected to fail."""
+"""All of scikit-learn's checks of an estimator; none is expected to fail."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from knet import KNet
+from knet import Advanced, KNet
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # two rounds are too few
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # two iterations are too few
 
-QUICK = {"max_rounds": 2, "steps_per_round": 20}
+QUICK = {"max_iter": 2, "advanced": Advanced(steps_per_iter=20)}
 
 
 @parametrize_with_checks([KNet(**QUICK), KNet(u_update="sma", **QUICK)])

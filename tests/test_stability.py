@@ -1,12 +1,12 @@
-"""Which labels to trust: refits on other rows and seeds."""
+"""How reliable labels are: refits on other rows and with other seeds."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import make_blobs
 
-from knet import KNet
-from knet.stability import _compared
+from knet import Advanced, KNet
+from knet.stability import _compare
 
 
 def test_separated_clusters_are_stable_throughout(seed):
@@ -21,7 +21,7 @@ def test_separated_clusters_are_stable_throughout(seed):
 
 def test_a_cloud_cut_at_random_is_not_stable(seed):
     X = np.random.default_rng(seed).normal(size=(200, 4))
-    model = KNet(4, random_state=seed, n_init=1, max_rounds=2).fit(X)
+    model = KNet(4, random_state=seed, n_init=1, max_iter=2).fit(X)
     found = model.stability(X, n_refits=3)
     assert found.overall < 0.7
     assert found.rows.min() < 1
@@ -31,7 +31,7 @@ def test_a_cloud_cut_at_random_is_not_stable(seed):
 def test_agreement_counted_by_hand():
     labels = np.array([0, 0, 0, 1, 1, 1])
     same_but_renamed, one_moved = np.array([1, 1, 1, 0, 0, 0]), np.array([0, 0, 1, 1, 1, 1])
-    found = _compared(labels, [same_but_renamed, one_moved], 3)
+    found = _compare(labels, [same_but_renamed, one_moved], 3)
     np.testing.assert_allclose(found.rows, [1, 1, 0.5, 1, 1, 1])
     np.testing.assert_allclose(found.clusters, [(1 + 2 / 3) / 2, (1 + 3 / 4) / 2, np.nan])
     assert 0 < found.overall < 1
@@ -40,12 +40,27 @@ def test_agreement_counted_by_hand():
 def test_tables_keep_their_columns_and_results_repeat():
     X = pd.DataFrame(make_blobs(80, centers=[[0, 0], [9, 0]], random_state=0)[0], columns=["a", "b"])
     model = KNet(2, random_state=0, n_init=1).fit(X)
-    one, other = (model.stability(X, n_refits=2, n_jobs=n_jobs) for n_jobs in (1, 2))
-    assert one.overall == other.overall
-    assert one.rows.tolist() == other.rows.tolist()
+    found, again = (model.stability(X, n_refits=2, random_state=0, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert found.overall == again.overall
+    assert found.rows.tolist() == again.rows.tolist()
+
+
+def test_refits_keep_the_parameters_but_store_no_embeddings(monkeypatch):
+    X = make_blobs(80, centers=[[0, 0], [9, 0]], random_state=0)[0]
+    advanced = Advanced(degrees="differentiated", keep_embeddings=True, steps_per_iter=5)
+    model = KNet(2, random_state=0, n_init=1, max_iter=1, tol=1.0, advanced=advanced).fit(X)
+    fitted, fit = [], KNet.fit
+    monkeypatch.setattr(KNet, "fit", lambda self, X: fitted.append(self) or fit(self, X))
+    model.stability(X, n_refits=1)
+    params = fitted[0].get_params()
+    assert params["advanced__degrees"] == "differentiated"
+    assert params["advanced__keep_embeddings"] is False
+    assert params["random_state"] != 0
+    assert model.advanced is advanced
+    assert advanced.keep_embeddings is True
 
 
 def test_no_refits_are_refused():
     X = make_blobs(40, centers=2, random_state=0)[0]
     with pytest.raises(ValueError, match="n_refits must be at least 1"):
-        KNet(2, random_state=0, n_init=1, max_rounds=1).fit(X).stability(X, n_refits=0)
+        KNet(2, random_state=0, n_init=1, max_iter=1).fit(X).stability(X, n_refits=0)

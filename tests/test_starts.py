@@ -23,16 +23,24 @@ from knet._fit.affinities import (
     partitions,
     squared_distances,
 )
-from knet._fit.judge import Candidate, Judge, rand_index
+from knet._fit.judge import Candidate, Judge
 from knet._fit.keep import BestPartition
-from knet._fit.loop import Round
+from knet._fit.loop import Iteration
+from knet._fit.plan import median_distance
 from knet._fit.starts import FINALISTS, Halves, choose_start, extend
+from knet._math.agreement import rand_index
 from knet._network.mlp import ResidualMLP
 from knet.datasets import make_moon, make_spirals
+from tests.estimators import make_knet
 
 
 def standardized(X):
     return (X - X.mean(0)) / X.std(0)
+
+
+def choose(X, n_clusters, seed):
+    X, rng = standardized(X), np.random.RandomState(seed)
+    return choose_start(X, n_clusters, median_distance(torch.from_numpy(X), rng), rng)
 
 
 def shapes(seed):
@@ -47,7 +55,7 @@ def shapes(seed):
 @pytest.mark.parametrize("name", ["moon", "spirals", "circles", "blobs"])
 def test_the_start_finds_separated_groups_of_any_shape(seed, name):
     X, y = shapes(seed)[name]
-    start = choose_start(standardized(X), len(set(y)), np.random.RandomState(seed))
+    start = choose(X, len(set(y)), seed)
     assert adjusted_rand_score(y, start.labels) > 0.95
 
 
@@ -56,7 +64,7 @@ def test_the_default_fit_ends_where_its_start_pointed(seed, name):
     X, y = shapes(seed)[name]
     model = KNet(len(set(y)), random_state=seed).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.95
-    assert 1 <= model.best_round_ <= model.n_iter_
+    assert 1 <= model.best_iter_ <= model.n_iter_
 
 
 def test_duplicates_and_scales_do_not_mislead_the_start(seed):
@@ -67,7 +75,7 @@ def test_duplicates_and_scales_do_not_mislead_the_start(seed):
 
 def test_the_selection_table_says_what_was_considered():
     X, _ = make_moon(200, random_state=0)
-    model = KNet(2, random_state=0, max_rounds=1, steps_per_round=5).fit(X)
+    model = make_knet(2, random_state=0, max_iter=1, steps_per_iter=5).fit(X)
     chosen = [row for row in model.selection_ if row["chosen"]]
     assert len(chosen) == 1
     assert {row["affinity"] for row in model.selection_} == {"gaussian", "local", "neighbors"}
@@ -96,7 +104,7 @@ def test_a_partition_that_several_propose_is_made_once(seed, monkeypatch):
         return partitions(V, counts, seed)
 
     monkeypatch.setattr(starts, "partitions", count)
-    table = choose_start(standardized(X), 3, np.random.RandomState(seed)).considered
+    table = choose(X, 3, seed).considered
     assert made.count(200) == 1  # all of the best find the same three groups
     assert [row["affinity"] for row in table if row["final_score"] is not None] == ["gaussian"]
 
@@ -143,7 +151,7 @@ def test_disconnected_groups_are_found_exactly(seed):
 @pytest.mark.parametrize(("n_rows", "n_columns"), [(40, 5), (300, 3)])
 def test_eigenvectors_are_orthonormal_and_belong_to_the_largest_values(rng, n_rows, n_columns):
     D2 = squared_distances(rng.normal(size=(n_rows, 3)))
-    for one in candidates(D2):
+    for one in candidates(D2, float(np.median(np.sqrt(D2)))):
         values, V = one.embed(D2, n_columns)
         W = one.weigh(D2)
         L = W / np.sqrt(W.sum(1)[:, None] * W.sum(0))
@@ -207,7 +215,7 @@ def test_many_clusters_are_all_found(seed):
 def test_labels_extend_to_near_rows(rng):
     X = np.r_[rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + 20]
     labels = np.repeat([0, 1], 30)
-    assert extend(labels, X, X + 0.1).tolist() == labels.tolist()
+    assert extend(labels, np.arange(len(X)), np.concatenate([X, X + 0.1])).tolist() == [*labels, *labels]
 
 
 def test_training_rows_beyond_the_sample_start_from_their_neighbours():
@@ -222,14 +230,13 @@ def test_the_best_partition_is_kept_and_no_improvement_ends_the_fit():
     good, bad = torch.eye(2, dtype=torch.float64), torch.tensor([[0.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     keeper = BestPartition(X, np.repeat([0, 1], 100), 2, seed=0)
     answers = []
-    for index, skip in enumerate(
-        [bad, good, bad, bad, bad, bad], start=1
-    ):  # all but one round are blind to what tells groups apart
-        sizes = {"width": 4, "depth": 1, "n_restarts": 1, "generator": torch.Generator()}
-        one = Round(index, [0.0], [0.0], [0.0], 0.0, torch.full((1, 200, 1), float(index)))
+    skips = [bad, good, bad, bad, bad, bad]  # all but one drop the column that separates the groups
+    for index, skip in enumerate(skips, start=1):
+        sizes = {"hidden_layer_sizes": (4,), "n_restarts": 1, "generator": torch.Generator()}
+        one = Iteration(index, [0.0], [0.0], [0.0], 0.0, torch.full((1, 200, 1), float(index)), [0.0])
         answers.append(keeper.see(one, ResidualMLP(skip, **sizes)))
     assert answers == [False] * 5 + [True]
-    assert keeper.kept.round == 2
+    assert keeper.kept.iteration == 2
     torch.testing.assert_close(keeper.kept.encoder(X)[0], X)
     assert float(keeper.kept.U[0, 0]) == 2.0
 
@@ -254,7 +261,7 @@ def keepers(monkeypatch):
 
 def test_one_restart_is_enough_where_it_keeps_the_start(seed, keepers):
     X, _ = make_blobs(150, centers=[[0, 0], [9, 0], [0, 9]], random_state=seed)
-    KNet(3, random_state=seed, max_rounds=2).fit(X)
+    KNet(3, random_state=seed, max_iter=2).fit(X)
     assert [one.n_restarts for one in keepers] == [1]
     assert keepers[0].shortfall == pytest.approx(1)
 
@@ -263,11 +270,11 @@ def test_one_restart_is_enough_where_it_keeps_the_start(seed, keepers):
 def test_the_other_restarts_follow_where_the_first_falls_short(monkeypatch, keepers, n_init, groups):
     X, _ = make_moons(150, noise=0.3, random_state=0)
     monkeypatch.setattr(learning, "CLEARLY_SHORT", 0.0)
-    model = KNet(2, random_state=0, n_init=n_init, max_rounds=2, steps_per_round=20).fit(X)
+    model = make_knet(2, random_state=0, n_init=n_init, max_iter=2, steps_per_iter=20).fit(X)
     assert [one.n_restarts for one in keepers] == groups
     best = min(keepers, key=lambda one: one.best)
     assert best.judge.conductance(model.labels_) == pytest.approx(best.best)
-    assert model.best_round_ == best.kept.round
+    assert model.best_iter_ == best.kept.iteration
     assert 1 <= len(model.history_) <= 2
 
 
@@ -275,21 +282,21 @@ def test_the_better_separated_restart_is_kept(monkeypatch, keepers):
     X, _ = make_moons(150, noise=0.3, random_state=0)
     shortfalls = iter([3.0, 2.0])
     monkeypatch.setattr(BestPartition, "shortfall", property(lambda self: next(shortfalls)))
-    model = KNet(2, random_state=0, max_rounds=1, steps_per_round=20).fit(X)
+    model = make_knet(2, random_state=0, max_iter=1, steps_per_iter=20).fit(X)
     np.testing.assert_allclose(model.cluster_centers_, keepers[1].kept.centers, atol=1e-5)
 
 
 def test_no_more_restarts_are_tried_when_a_callback_asks_to_stop(monkeypatch, keepers):
     X, _ = make_moons(150, noise=0.3, random_state=0)
     monkeypatch.setattr(BestPartition, "shortfall", 9.0)
-    KNet(2, random_state=0, callback=lambda row: True, steps_per_round=5).fit(X)
+    make_knet(2, random_state=0, callback=lambda row: True, steps_per_iter=5).fit(X)
     assert [one.n_restarts for one in keepers] == [1]
 
 
-def test_the_way_through_the_rounds_is_kept_on_demand():
+def test_embeddings_of_all_iterations_are_stored_on_demand():
     X, _ = make_moon(200, random_state=0)
-    model = KNet(2, random_state=0, keep_rounds=True, max_rounds=3, steps_per_round=20).fit(X)
-    assert model.rounds_.shape == (model.best_round_ + 1, 200, 3)
-    np.testing.assert_allclose(model.rounds_[0, :, :2], standardized(X), atol=1e-12)
-    np.testing.assert_allclose(model.rounds_[-1], model.transform(X), atol=1e-5)  # trained in single precision
-    assert not hasattr(KNet(2, sigma=1.0, tol=2.0, random_state=0).fit(X), "rounds_")
+    model = make_knet(2, random_state=0, keep_embeddings=True, max_iter=3, steps_per_iter=20).fit(X)
+    assert model.embeddings_.shape == (model.best_iter_ + 1, 200, 3)
+    np.testing.assert_allclose(model.embeddings_[0, :, :2], standardized(X), atol=1e-12)
+    np.testing.assert_allclose(model.embeddings_[-1], model.transform(X), atol=1e-5)  # trained in single precision
+    assert not hasattr(KNet(2, sigma=1.0, tol=2.0, random_state=0).fit(X), "embeddings_")

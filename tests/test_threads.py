@@ -6,7 +6,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from knet._math.threads import even_groups, in_threads, one_blas_thread, one_thread
+from knet._math.threads import even_groups, in_threads, limit_threads, one_blas_thread, one_thread
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -79,3 +79,22 @@ def test_groups_hold_every_item_once_and_are_alike_in_size(n_threads, n_items):
     assert len(groups) == min(n_threads, n_items)
     sizes = {group.stop - group.start for group in groups}
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_overlapping_limits_restore_the_host(n_threads):
+    """Two callers that begin and end in turn, as two threads that label rows at the same time do."""
+    first, second = one_thread(), limit_threads(2)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert torch.get_num_threads() == 2
+    second.__exit__(None, None, None)
+    assert torch.get_num_threads() == n_threads
+
+
+def test_a_caller_keeps_its_threads_while_another_one_works(n_threads):
+    with one_thread():
+        together = threading.Barrier(n_threads, timeout=20)
+        names = in_threads(lambda piece: (together.wait(), threading.current_thread().name)[1], range(n_threads))
+    assert len(set(names)) == n_threads
+    assert torch.get_num_threads() == n_threads

@@ -4,15 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from knet._fit.advanced import Advanced
     from knet.estimator import KNet
     from knet.inspect.scan import scan
     from knet.model_file import load
 
-__all__ = ["KNet", "__version__", "load", "scan"]
+__all__ = ["Advanced", "KNet", "__version__", "load", "scan"]
 
 __version__ = "0.1.0"
 
-_HOMES = {"KNet": "knet.estimator", "load": "knet.model_file", "scan": "knet.inspect.scan"}
+_HOMES = {
+    "Advanced": "knet._fit.advanced",
+    "KNet": "knet.estimator",
+    "load": "knet.model_file",
+    "scan": "knet.inspect.scan",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""What is done to one block of rows, whichever engine cut the data into blocks: Dask, Spark, Ray or a plain loop.
+"""The work on one block of rows, for any engine that cuts data into blocks: Dask, Spark, Ray or a plain loop.
 
-A `ModelRef` is what travels, with the model inside or with the path of its file. Each process loads the model once and
-keeps it; a block is worked through in slices, so that memory beyond the block and its results does not grow with it.
+A `ModelRef` is sent to the workers. It contains the model, or the path of its file. Each process loads the model once
+and keeps it. A block is processed in slices, so that the extra memory does not grow with the block.
 """
 
 import copy
@@ -12,7 +12,6 @@ import pickle
 import socket
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -22,26 +21,28 @@ import torch
 from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-try:  # comes with Dask, Spark and Ray; also packs an encoder that was defined in a script
+try:  # installed with Dask, Spark and Ray; can also pickle an encoder that was defined in a script
     from cloudpickle import dumps
 except ImportError:
     from pickle import dumps
 
 from knet._fit import validation as rules
+from knet._math.arrays import Floats
+from knet._math.threads import limit_threads
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
 from knet.model_file import load
-from knet.predictor import Floats, Predictor
+from knet.predictor import Predictor
 
 OUTPUTS = ("label", "proba", "score", "embedding")
-SLICE_ROWS = 65_536  # rows of a block that are turned into numbers at a time
+SLICE_ROWS = 65_536  # rows of a block that are converted to numbers at a time
 KEPT_MODELS = 4  # models that a process keeps loaded
 ModelOrPath: TypeAlias = KNet | str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
 class BlockModel:
-    """The part of a fitted model that a worker holds: all that labels rows, and the columns it wants."""
+    """The part of a fitted model that a worker needs: the predictor, and the columns that it expects."""
 
     predictor: Predictor
     n_features: int
@@ -50,16 +51,16 @@ class BlockModel:
 
 @dataclass(frozen=True)
 class ModelRef:
-    """A model on its way to the workers.
+    """A reference to a model that can be sent to workers.
 
     Attributes
     ----------
     fingerprint : str
-        Names the model by its content; see `fingerprint`.
+        Hash of the model's content; see `fingerprint`.
     path : str, optional
-        The model file, which every worker reads for itself; None where `payload` holds the model.
+        The model file, which every worker reads itself; None if `payload` contains the model.
     device : str
-        Where workers compute.
+        Device on which workers compute.
     payload : bytes
         The model, without anything that grows with the training rows.
     """
@@ -71,15 +72,11 @@ class ModelRef:
 
     @classmethod
     def of(cls, model: ModelOrPath, device: str = "cpu") -> "ModelRef":
-        """Return a reference to a fitted model, or to the file of one that the workers can read too."""
-        if not isinstance(model, KNet):
-            path = os.path.abspath(os.fspath(model))
-            return cls(fingerprint(load(path)), path, device)
-        check_is_fitted(model)
-        return cls(fingerprint(model), None, device, dumps(_block_model(model)))
+        """Return a reference to a fitted model, or to a model file that the workers can read too."""
+        return resolve_model(model, device)[1]
 
     def load(self) -> BlockModel:
-        """Return the model, from the memory of this process after the first time."""
+        """Return the model; each process reads or unpickles it once and then keeps it in memory."""
         with _LOADING:
             return _load(self)
 
@@ -87,12 +84,22 @@ class ModelRef:
 _LOADING = threading.Lock()
 
 
+def resolve_model(model: ModelOrPath, device: str = "cpu") -> tuple[KNet, ModelRef]:
+    """Return a fitted model and a reference to it; if `model` is a path, the file is read once."""
+    if not isinstance(model, KNet):
+        path = os.path.abspath(os.fspath(model))
+        loaded = load(path)
+        return loaded, ModelRef(fingerprint(loaded), path, device)
+    check_is_fitted(model)
+    return model, ModelRef(fingerprint(model), None, device, dumps(_block_model(model)))
+
+
 @lru_cache(KEPT_MODELS)
 def _load(ref: ModelRef) -> BlockModel:
-    """Read a model from its reference."""
+    """Return the model of a reference."""
     if ref.path is None:
-        held: BlockModel = pickle.loads(ref.payload)
-        return replace(held, predictor=_on_device(held.predictor, ref.device))
+        unpickled: BlockModel = pickle.loads(ref.payload)
+        return replace(unpickled, predictor=_on_device(unpickled.predictor, ref.device))
     try:
         model = load(ref.path, device=ref.device)
     except FileNotFoundError as error:
@@ -102,14 +109,14 @@ def _load(ref: ModelRef) -> BlockModel:
         ) from error
     if fingerprint(model) != ref.fingerprint:
         raise ModelFileError(
-            f"The worker on {socket.gethostname()} has another model in {ref.path} than the one asked for. "
-            "Put the same file everywhere, or pass the loaded model instead of its path."
+            f"The worker on {socket.gethostname()} has another model in {ref.path} than the requested one. "
+            "Put the same file on all machines, or pass the loaded model instead of its path."
         )
     return _block_model(model)
 
 
 def fingerprint(model: KNet) -> str:
-    """Return a hash of all that decides a row's label: the same for a model and its saved and loaded twin."""
+    """Return a hash of everything that decides a row's label; saving and loading a model does not change it."""
     predictor = model.predictor_
     facts = {
         "sigma": predictor.sigma,
@@ -129,8 +136,9 @@ def fingerprint(model: KNet) -> str:
 
 def _block_model(model: KNet) -> BlockModel:
     names = _names(model)
-    held = None if names is None else tuple(names)
-    return BlockModel(_on_device(model.predictor_, "cpu"), model.n_features_in_, held)
+    return BlockModel(
+        _on_device(model.predictor_, "cpu"), model.n_features_in_, None if names is None else tuple(names)
+    )
 
 
 def _names(model: KNet) -> list[str] | None:
@@ -138,7 +146,7 @@ def _names(model: KNet) -> list[str] | None:
 
 
 def _on_device(predictor: Predictor, device: str) -> Predictor:
-    """Return the predictor with its tensors on a device; the given one stays as it is."""
+    """Return the predictor with its tensors on a device; the given predictor is not changed."""
     if predictor.centers.device == torch.device(device):
         return predictor
     return replace(
@@ -148,35 +156,8 @@ def _on_device(predictor: Predictor, device: str) -> Predictor:
     )
 
 
-class _ThreadLimit:
-    """Keeps torch to a number of threads while blocks are computed, and then puts back what it found.
-
-    Several worker threads come and go at once: the first one in notes the setting of the host program.
-    """
-
-    def __init__(self) -> None:
-        self.lock, self.users, self.before = threading.Lock(), 0, 1
-
-    @contextmanager
-    def __call__(self, threads: int) -> Iterator[None]:
-        with self.lock:
-            if self.users == 0:
-                self.before = torch.get_num_threads()
-            self.users += 1
-            torch.set_num_threads(threads)
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.users -= 1
-                torch.set_num_threads(self.before)
-
-
-torch_threads = _ThreadLimit()
-
-
 def slices(block: Any, model: BlockModel, dtype: DTypeLike) -> Iterator[Floats]:
-    """Yield the rows of a block as checked numbers, `SLICE_ROWS` at a time; of an empty block, nothing."""
+    """Yield the rows of a block as checked numbers, `SLICE_ROWS` at a time; an empty block yields nothing."""
     for start in range(0, block.shape[0], SLICE_ROWS):
         X = _numbers(_cut(block, start), model, dtype)
         rules.check_finite(X, model.names)
@@ -191,7 +172,7 @@ def _cut(block: Any, start: int) -> Any:
 
 
 def _numbers(piece: Any, model: BlockModel, dtype: DTypeLike) -> Floats:
-    """Return some rows as an array; of a table, the columns that the model knows by name, in its order."""
+    """Return some rows as an array; from a table, take the model's columns by name, in the model's order."""
     if isinstance(piece, np.ndarray):
         X: Floats = np.asarray(piece, dtype=dtype)
     else:
@@ -206,35 +187,44 @@ def _numbers(piece: Any, model: BlockModel, dtype: DTypeLike) -> Floats:
         table = table.to_pandas() if is_arrow else table
         X = table.to_numpy(dtype=dtype, na_value=np.nan)
     if X.ndim != 2 or X.shape[1] != model.n_features:
-        raise ValueError(f"The model needs blocks of {model.n_features} columns. Got one of shape {X.shape}.")
+        raise ValueError(f"The model needs blocks of {model.n_features} columns. Got a block of shape {X.shape}.")
     return X
 
 
+def numbered_columns(output: str, count: int) -> list[str]:
+    """Return the column names of an output with several values per row: proba_0, ... or embedding_0, ..."""
+    return [f"{output}_{k}" for k in range(count)]
+
+
 def columns(predictor: Predictor, X: Floats, outputs: Collection[str]) -> dict[str, NDArray[Any]]:
-    """Return what is wanted of some rows (label, proba, score, embedding) as named columns."""
+    """Return the chosen outputs of some rows (label, proba, score, embedding) as named columns."""
     out: dict[str, NDArray[Any]] = {"label": predictor.assign(X)} if "label" in outputs else {}
     if "proba" in outputs:
-        out |= {f"proba_{k}": column for k, column in enumerate(predictor.memberships(X).T.copy())}
+        out |= _split("proba", predictor.memberships(X))
     if "score" in outputs:
         out["score"] = predictor.log_degrees(X)
     if "embedding" in outputs:
-        out |= {f"psi_{k}": column for k, column in enumerate(predictor.embed(X).T.copy())}
+        out |= _split("embedding", predictor.embed(X))
     return out
+
+
+def _split(output: str, values: Floats) -> dict[str, NDArray[Any]]:
+    return dict(zip(numbered_columns(output, values.shape[1]), values.T.copy(), strict=True))
 
 
 def label_block(
     block: Any, ref: ModelRef, outputs: Collection[str], dtype: DTypeLike, threads: int = 1
 ) -> dict[str, NDArray[Any]]:
-    """Return what is wanted of the rows of a block, as named columns; an empty block has empty columns."""
+    """Return the chosen outputs of the rows of a block, as named columns; an empty block has empty columns."""
     model = ref.load()
-    with torch_threads(threads):
+    with limit_threads(threads):
         parts = [columns(model.predictor, X, outputs) for X in slices(block, model, dtype)]
         parts = parts or [columns(model.predictor, np.empty((0, model.n_features), dtype), outputs)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def check_outputs(outputs: Sequence[str]) -> tuple[str, ...]:
-    """Return the outputs asked for, or raise a message that lists those there are."""
+    """Return the chosen outputs, or raise an error that lists the allowed ones."""
     for name in outputs:
         rules.check_parameter("knet", "outputs", name, OUTPUTS, [])
     if isinstance(outputs, str) or not outputs:
@@ -243,31 +233,31 @@ def check_outputs(outputs: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_kept(keep: Sequence[str], present: Sequence[str], made: Collection[str]) -> list[str]:
-    """Return the columns to carry along, or say which is missing or would be overwritten by a result."""
+    """Return the columns to copy to the result; raise if a column is missing or has the name of an output in `made`."""
     kept = [keep] if isinstance(keep, str) else list(keep)
     for name in kept:
         if name not in present:
             raise ValueError(f"There is no column {name!r} to keep. There are {list(present)}.")
         if name in made:
-            raise ValueError(f"The column {name!r} to keep has the name of a result. Rename it first.")
+            raise ValueError(f"The column {name!r} to keep has the name of an output. Rename it first.")
     return kept
 
 
 class Labeler:
-    """The block function as an object, for engines that map a function over batches of a table.
+    """A callable that labels one batch of a table, for engines that map a function over batches.
 
     Parameters
     ----------
     model : KNet, or path of a model file
         With a path, each worker reads the file.
     outputs : sequence of {"label", "proba", "score", "embedding"}, default=("label",)
-        Columns to make.
+        Columns to compute.
     keep : sequence of str
-        Columns of the batch to carry along, such as an identifier.
+        Columns of the batch to copy to the result, such as an identifier.
     threads : int, default=1
-        Threads of torch for one batch.
+        Number of torch threads for one batch.
     device : str, default="cpu"
-        Where to compute.
+        Device on which to compute.
 
     Examples
     --------
@@ -295,7 +285,7 @@ class Labeler:
         self.outputs, self.keep, self.threads = check_outputs(outputs), keep, threads
 
     def __call__(self, batch: Any) -> Any:
-        """Return the columns wanted of a batch, as the kind it came in: pandas, Arrow table or Arrow record batch."""
+        """Return the outputs for a batch in the type of the batch: pandas, Arrow table or Arrow record batch."""
         is_arrow = hasattr(batch, "schema")
         present = batch.schema.names if is_arrow else list(batch.columns)
         names = self.ref.load().names or [name for name in present if name not in self.keep]

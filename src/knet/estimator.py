@@ -1,62 +1,42 @@
-"""KNet, the scikit-learn estimator: validation, the way of the data, and the only fitted state."""
+"""KNet, the scikit-learn estimator: validates the input, runs the fit, holds the fitted state."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from knet._fit import validation as rules
+from knet._fit.advanced import Advanced
 from knet._fit.dispatch import check_in_memory, lazy_on_collections
-from knet._fit.host import own_randomness, resolve_device
-from knet._fit.learner import Learner
-from knet._fit.plan import POOL_ROWS, Plan, plan_training
-from knet._fit.progress import CallbackSupportMixin, RoundTasks, with_callbacks
+from knet._fit.host import own_randomness
+from knet._fit.learner import Learned, Learner
+from knet._fit.plan import Plan, make_plan
+from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callbacks
+from knet._fit.settings import Callback, Settings, check_parameters
 from knet._fit.summary import summarize
+from knet._math.arrays import Floats
 from knet._math.centers import find_centers
-from knet._math.laplacians import LAPLACIANS
-from knet._math.u_steps import U_STEPS
-from knet._network.scaling import column_scale
-from knet.predictor import Floats, standardize
+from knet._math.u_steps import UStep
+from knet._network.scaling import learn_scaling
+from knet.predictor import Predictor
 
-RULES: dict[str, tuple[Any, ...]] = {
-    "n_clusters": (rules.integer(1),),
-    "u_update": (*U_STEPS, rules.function()),
-    "sigma": ("auto", "median", rules.positive_number()),
-    "sigma_scale": (rules.positive_number(),),
-    "init": ("identity", "pretrain"),
-    "encoder": (rules.nothing(), rules.instance(nn.Module, "a torch.nn.Module")),
-    "hidden_width": ("auto", rules.integer(1)),
-    "n_hidden_layers": (rules.integer(1),),
-    "n_components": ("auto", rules.nothing(), rules.integer(1)),
-    "u_columns": ("c-1", "c"),
-    "reconstruction_weight": ("balanced", rules.nonnegative_number()),
-    "degrees": ("fixed", "differentiated"),
-    "laplacian": tuple(LAPLACIANS),
-    "memory_budget": (rules.positive_number(),),
-    "train_size": ("auto", rules.integer(1), rules.fraction()),
-    "n_init": (rules.integer(1),),
-    "max_rounds": (rules.integer(1),),
-    "tol": (rules.nonnegative_number(),),
-    "steps_per_round": (rules.integer(1),),
-    "batch_size": ("auto", rules.integer(2)),
-    "lr": (rules.positive_number(),),
-    "scale": ("standard", "none"),
-    "keep_rounds": (rules.instance(bool, "a bool"),),
-    "callback": (rules.nothing(), rules.function()),
-    "verbose": (rules.integer(0),),
-}
+if TYPE_CHECKING:
+    from knet.stability import Stability
+
+RandomState = int | np.random.RandomState | None
 
 
-class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Spectral clustering that learns its kernel and predicts.
 
     A neural embedding psi and a spectral embedding U are improved in turn, so that the HSIC between them rises
@@ -73,58 +53,40 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Width of the Gaussian kernel. "auto" compares the partitions that Gaussians of many widths and neighbour graphs
         propose, starts from the best of them and takes the width that goes with it; "median" is the median distance
         between rows, and U starts from the kernel's eigenvectors, as in the paper.
-    sigma_scale : float, default=1.0
-        Multiplies "auto" and "median"; the paper's synthetic data use 0.1 times the median.
-    init : {"identity", "pretrain"}, default="identity"
-        Start of the encoder: exactly the identity, or the paper's pre-trained autoencoder.
+    scale : {"standard", "none"}, default="standard"
+        Whether the model scales columns to mean 0 and standard deviation 1.
     encoder : torch.nn.Module, default=None
         Your own encoder, from (n, d) to (n, d'). It is copied, never changed.
-    hidden_width : "auto" or int, default="auto"
-        Units in a hidden layer; "auto" is twice the columns, between 128 and 512.
-    n_hidden_layers : int, default=2
-        Hidden layers of the encoder.
+    hidden_layer_sizes : "auto" or tuple of int, default="auto"
+        Units of each hidden layer of the encoder; "auto" is two layers of twice the columns, between 128 and 512.
     n_components : int, "auto" or None, default="auto"
-        Dimension d' of the embedding. "auto" adds one to the number of columns, so that a group can be lifted out of
-        one that surrounds it; None keeps that number, as the paper does. A smaller one starts from the principal
-        components, a larger one from the columns followed by nearly empty ones.
-    u_columns : {"c-1", "c"}, default="c-1"
-        Columns of U. The paper writes c; after centring, c groups need only c-1.
-    reconstruction_weight : float or "balanced", default=0.0
-        lambda, which multiplies the mean squared error of the autoencoder; "balanced" keeps both terms alike.
-    degrees : {"fixed", "differentiated"}, default="fixed"
-        Whether D is held fixed during a theta-step.
-    laplacian : {"auto", "dense", "blocked", "nystroem"}, default="auto"
-        Form of the kernel in the U-step: kept, recomputed in blocks (exact), or low-rank. "auto" keeps it where it fits
-        into `memory_budget`; `history_` has the error of a low-rank form as `u_error`.
-    memory_budget : float, default=512
-        Most megabytes that kernels of U-steps may keep, with laplacian="auto".
+        Dimension d' of the embedding. "auto" is the number of columns plus one, so that a group can be lifted out of
+        one that surrounds it; None is the number of columns, as in the paper. A smaller number starts from the
+        principal components, a larger one from the columns followed by columns initialised near zero.
     train_size : "auto", int or float, default="auto"
         Rows to train on: a count, a fraction, or enough for their spectrum to be close to that of all rows.
     n_init : int, default=4
-        Restarts. With sigma="auto" one is trained first, the others only where its clusters are clearly worse separated
-        than those that it started from, and the best separated are kept; else all, side by side, for the largest HSIC.
-    max_rounds : int, default=15
-        Most rounds of a theta-step and a U-step.
+        Maximum number of restarts. With sigma="auto" one is trained first, and the others only if its clusters are
+        clearly worse separated than those that it started from; the best separated are kept. Otherwise all are trained,
+        and the one with the largest HSIC is kept.
+    max_iter : int, default=15
+        Maximum number of iterations; each is a theta-step and a U-step.
     tol : float, default=0.05
-        Training stops when span(U) moves by less, on a scale from 0 to 1.
-    steps_per_round : int, default=200
-        Gradient steps of a theta-step.
+        Training stops if span(U) changes by less, on a scale from 0 to 1.
     batch_size : "auto" or int, default="auto"
         Rows of a gradient step; "auto" is four per cluster, between 64 and 256.
-    lr : float, default=1e-3
+    learning_rate : float, default=1e-3
         Learning rate of Adam.
-    scale : {"standard", "none"}, default="standard"
-        Whether columns are brought to mean 0 and deviation 1 inside the model.
     device : "auto", str or torch.device, default="auto"
         Where to compute; "auto" takes cuda, then mps, then cpu.
-    keep_rounds : bool, default=False
-        Whether to keep the way of a sample of rows through the rounds, for animations, as `rounds_`.
     callback : callable, default=None
-        Called with each row of `history_` as it is made; a true answer ends the training.
+        Called with each row of `history_` as it is made; training stops if it returns True.
     random_state : int, RandomState or None, default=None
         The only source of randomness.
     verbose : int, default=0
-        1 logs each round, with a bar on a terminal.
+        1 logs each iteration, with a bar on a terminal.
+    advanced : Advanced, default=None
+        Rarely used switches, see `knet.Advanced`; None stands for their defaults.
 
     Attributes
     ----------
@@ -135,9 +97,9 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
     sigma_ : float
         Width of the learned kernel.
     history_ : list of dict
-        One row per round: round, hsic, reconstruction, u_change, u_error, seconds.
-    n_iter_, best_round_ : int
-        Number of rounds, and the one whose encoder was kept.
+        One row per iteration: iteration, hsic, reconstruction, u_change, u_error, seconds.
+    n_iter_, best_iter_ : int
+        Number of iterations, and the one whose encoder was kept.
     selection_ : list of dict
         What sigma="auto" considered, the best first: affinity, ratio to the median distance or neighbors, conductance,
         reproducibility and score on halves of a sample, final_score on all of it for the best few, and chosen.
@@ -147,8 +109,8 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         Rows that were trained on, and as `n_train_` how many.
     start_labels_ : ndarray of shape (n_train_,) or None
         With sigma="auto": the partition of the training rows that training started from.
-    rounds_ : ndarray of shape (best_round_ + 1, n_sample, n_components)
-        With `keep_rounds`: a sample of training rows before the first round and after each one up to the best.
+    embeddings_ : ndarray of shape (best_iter_ + 1, n_sample, n_components)
+        With `keep_embeddings`: a sample of training rows before the first iteration and after each one up to the best.
     predictor_ : knet.predictor.Predictor
         What labels new rows.
     n_features_in_, feature_names_in_
@@ -168,63 +130,52 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self,
         n_clusters: int = 8,
         *,
-        u_update: Any = "eig",
+        u_update: str | UStep = "eig",
         sigma: str | float = "auto",
-        sigma_scale: float = 1.0,
-        init: str = "identity",
+        scale: str = "standard",
         encoder: nn.Module | None = None,
-        hidden_width: str | int = "auto",
-        n_hidden_layers: int = 2,
+        hidden_layer_sizes: str | Sequence[int] = "auto",
         n_components: str | int | None = "auto",
-        u_columns: str = "c-1",
-        reconstruction_weight: str | float = 0.0,
-        degrees: str = "fixed",
-        laplacian: str = "auto",
-        memory_budget: float = 512,
         train_size: str | int | float = "auto",
         n_init: int = 4,
-        max_rounds: int = 15,
+        max_iter: int = 15,
         tol: float = 0.05,
-        steps_per_round: int = 200,
         batch_size: str | int = "auto",
-        lr: float = 1e-3,
-        scale: str = "standard",
+        learning_rate: float = 1e-3,
         device: str | torch.device = "auto",
-        keep_rounds: bool = False,
-        callback: Any = None,
-        random_state: Any = None,
+        callback: Callback | None = None,
+        random_state: RandomState = None,
         verbose: int = 0,
+        advanced: Advanced | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.u_update = u_update
         self.sigma = sigma
-        self.sigma_scale = sigma_scale
-        self.init = init
+        self.scale = scale
         self.encoder = encoder
-        self.hidden_width = hidden_width
-        self.n_hidden_layers = n_hidden_layers
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.n_components = n_components
-        self.u_columns = u_columns
-        self.reconstruction_weight = reconstruction_weight
-        self.degrees = degrees
-        self.laplacian = laplacian
-        self.memory_budget = memory_budget
         self.train_size = train_size
         self.n_init = n_init
-        self.max_rounds = max_rounds
+        self.max_iter = max_iter
         self.tol = tol
-        self.steps_per_round = steps_per_round
         self.batch_size = batch_size
-        self.lr = lr
-        self.scale = scale
+        self.learning_rate = learning_rate
         self.device = device
-        self.keep_rounds = keep_rounds
         self.callback = callback
         self.random_state = random_state
         self.verbose = verbose
+        self.advanced = advanced
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; ``advanced__NAME`` sets a field of `advanced`, which is made if it is None."""
+        if params.get("advanced", self.advanced) is None and any(name.startswith("advanced__") for name in params):
+            params["advanced"] = Advanced()
+        super().set_params(**params)
+        return self
 
     @lazy_on_collections
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the embedding and the clusters of X.
 
@@ -241,41 +192,50 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         self : KNet
             The fitted estimator.
         """
-        rules.check_parameters(type(self).__name__, self.get_params(deep=False), RULES)
+        check_parameters(type(self).__name__, self.get_params(deep=False))
         with self._columns_restored_on_error():
             return self._fit(self._validate(X, reset=True))
 
     def _fit(self, X: Floats) -> Self:
         """Fit on validated rows; the fitted state changes only at the very end."""
+        settings = Settings.resolve(self.get_params(deep=False), X.shape[1])
         rng = check_random_state(self.random_state)
-        device = resolve_device(self.device)
-        shift, scale = column_scale(X, self.scale)
-        plan = self._plan(X, shift, scale, rng)
-        single = device.type == "mps" or X.dtype == np.float32
-        like = torch.empty(0, dtype=torch.float32 if single else torch.float64, device=device)
-        X_train = standardize(X[plan.rows], shift, scale, like=like)
-        with own_randomness(rng, device) as generator:
-            tasks = RoundTasks(self, 2 * self.max_rounds, X)  # there may be more restarts after the first
-            rows = X_train.float() if self.scale == "standard" else X_train
-            learned = Learner(self, rows, plan, generator, rng, tasks).learn()
-            kept, sigma = learned.kept, learned.sigma
-            kept.encoder.to(X_train.dtype)
-            predictor = summarize(kept, X_train, shift, scale, sigma=sigma, n_clusters=self.n_clusters, rng=rng)
+        scaling = learn_scaling(X, settings.scale)
+        plan = make_plan(X, scaling, settings, rng)
+        single = settings.device.type == "mps" or X.dtype == np.float32
+        X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
+        with own_randomness(rng, settings.device) as generator:
+            tasks = IterationTasks(self, 2 * settings.max_iter, X)  # there may be more restarts after the first
+            rows = X_train.float() if settings.scale == "standard" else X_train
+            learned = Learner(settings, plan, rows, generator, rng, tasks).learn()
+            learned.kept.encoder.to(X_train.dtype)
+            predictor = summarize(learned, X_train, scaling, settings.n_clusters, rng)
             labels = predictor.assign(X)
             tasks.fit_done()
-        self.predictor_, self.labels_, self.sigma_ = predictor, labels, sigma
-        self.history_ = learned.history
-        self.n_iter_, self.best_round_ = len(learned.history), kept.round
-        self.__dict__.pop("rounds_", None)
-        if learned.way is not None:
-            self.rounds_ = learned.way
-        self.cluster_centers_ = predictor.centers.cpu().numpy()
-        self.spectral_embedding_ = kept.U.cpu().numpy()
-        self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
-        self.start_labels_ = learned.start
-        self.selection_ = plan.considered
-        self._n_features_out = self.cluster_centers_.shape[1]
+        self._forget("embeddings_", "extra_")
+        self._remember(plan, learned, predictor, labels)
         return self
+
+    def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
+        """Set the fitted attributes."""
+        self.predictor_, self.labels_, self.sigma_ = predictor, labels, learned.sigma
+        self.history_, self.n_iter_, self.best_iter_ = learned.history, len(learned.history), learned.kept.iteration
+        if learned.embeddings is not None:
+            self.embeddings_ = learned.embeddings
+        self.cluster_centers_ = predictor.centers.cpu().numpy()
+        self.spectral_embedding_ = learned.kept.U.cpu().numpy()
+        self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
+        self.start_labels_, self.selection_ = plan.start, plan.considered
+
+    def _forget(self, *names: str) -> None:
+        """Remove attributes that describe an earlier fit or its file."""
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the columns of `transform`: embedding_0, embedding_1, ..."""
+        check_is_fitted(self)
+        return np.array([f"embedding_{j}" for j in range(self.cluster_centers_.shape[1])], dtype=object)
 
     @lazy_on_collections
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
@@ -296,7 +256,7 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     @lazy_on_collections
     def score_samples(self, X: ArrayLike) -> Floats:
-        """Return how familiar each row is: the log of its mean kernel value to the training rows; 0 is the most."""
+        """Return how familiar each row is: the log of its mean kernel value to the training rows, at most 0."""
         X = self._validate(X)
         return self.predictor_.log_degrees(X)
 
@@ -325,36 +285,45 @@ class KNet(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         nearest: NDArray[np.int64] = ids[cdist(Psi, centers).argmin(1)]
         return nearest
 
-    def stability(self, X: ArrayLike, *, n_refits: int = 5, seed: int = 0, n_jobs: int | None = None) -> Any:
+    def stability(
+        self, X: ArrayLike, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None
+    ) -> "Stability":
         """Return how far refits on other rows and seeds agree, as a `knet.stability.Stability`: the labels to trust."""
         from knet.stability import stability
 
-        return stability(self, X, n_refits=n_refits, seed=seed, n_jobs=n_jobs)
+        return stability(self, X, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one safetensors file; see `knet.load`."""
         from knet.model_file import save
 
         save(self, path)
 
-    def report(self, X: ArrayLike, path: Any, **options: Any) -> None:
+    def report(
+        self,
+        X: ArrayLike,
+        path: str | os.PathLike[str],
+        *,
+        target: ArrayLike | None = None,
+        ids: Sequence[Any] | None = None,
+        source: str = "the data",
+        command: str | None = None,
+        n_refits: int = 2,
+        random_state: int = 0,
+    ) -> None:
         """Write a report on the clusters of X to one offline HTML file; options as in `knet.report.report`."""
         from knet.report import report
 
-        report(self, X, path, **options)
-
-    def _plan(self, X: Floats, shift: Floats, scale: Floats, rng: np.random.RandomState) -> Plan:
-        """Choose the kernel's width, the rows to train on and the start, on a bounded sample of the scaled rows."""
-        order = rng.permutation(len(X))
-        pool = standardize(X[order[:POOL_ROWS]], shift, scale, like=torch.empty(0, dtype=torch.float64))
-        return plan_training(
-            pool,
-            order,
-            sigma=self.sigma,
-            sigma_scale=self.sigma_scale,
-            train_size=self.train_size,
-            n_clusters=self.n_clusters,
-            rng=rng,
+        report(
+            self,
+            X,
+            path,
+            target=target,
+            ids=ids,
+            source=source,
+            command=command,
+            n_refits=n_refits,
+            random_state=random_state,
         )
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""ONNX: one graph from the model's columns to label, probabilities and embedding, checked before it is written."""
+"""ONNX export: one graph from the model's columns to label, proba and embedding, checked before it is written."""
 
 import copy
 import json
@@ -13,21 +13,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from knet._math.kernels import squared_distances
+from knet._network.scaling import FAR
 from knet.estimator import KNet
 from knet.exceptions import KNetError
 
-OUTPUTS = ("label", "probabilities", "embedding")
+OUTPUTS = ("label", "proba", "embedding")
 CHECK_ROWS = 500
 
 
 class Graph(nn.Module):
-    """What a model does to rows, as one module without state of its own."""
+    """The predictor of a model as one module, with all its numbers as buffers."""
 
     shift: Tensor
     scale: Tensor
     fill: Tensor
+    middle: Tensor
     centers: Tensor
+    heights: Tensor
 
     def __init__(self, model: KNet, fill: NDArray[np.float64]) -> None:
         super().__init__()
@@ -36,21 +38,23 @@ class Graph(nn.Module):
         self.encoder, self.spread = copy.deepcopy(predictor.encoder).cpu(), predictor.spread
         for name, value in (("shift", predictor.shift), ("scale", predictor.scale), ("fill", fill)):
             self.register_buffer(name, torch.as_tensor(value).to(like))
-        self.register_buffer("centers", like)
+        for name, tensor in zip(("middle", "centers", "heights"), predictor._frame, strict=True):
+            self.register_buffer(name, tensor.cpu())
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Fill gaps, scale, encode, compare with the centres."""
+        """Fill gaps, scale, clip and encode the rows, and compare them with the centres, as `Predictor` does."""
         X = torch.where(torch.isnan(X), self.fill, X)
-        Psi = self.encoder((X - self.shift) / self.scale)[0]
-        D2 = squared_distances(Psi, self.centers)
-        P = torch.softmax(-0.5 * (D2 - D2.amin(1, keepdim=True)) / self.spread, dim=1)
-        return D2.argmin(1), P, Psi
+        Psi = self.encoder(((X - self.shift) / self.scale).clamp(-FAR, FAR))[0]
+        # -||psi - c||^2 / 2 without ||psi||^2 / 2: for far rows, its rounding would exceed the differences of centres.
+        S = torch.addmm(self.heights, (Psi - self.middle).to(self.centers.dtype), self.centers.mT)
+        P = torch.softmax((S - S.amax(1, keepdim=True)) / self.spread, dim=1)
+        return S.argmax(1), P.to(Psi.dtype), Psi
 
 
 def to_onnx(
     model: KNet, path: Path, columns: Sequence[str] | None = None, fill: Sequence[float | None] | None = None
 ) -> float:
-    """Write a model as an ONNX graph with the input `X` and the outputs `label`, `probabilities`, `embedding`.
+    """Write a model as an ONNX graph with the input `X` and the outputs `label`, `proba` and `embedding`.
 
     Parameters
     ----------
@@ -59,19 +63,19 @@ def to_onnx(
     path : Path
         The file to write.
     columns : sequence of str, optional
-        Names of the columns of `X`, kept in the graph's metadata.
+        Names of the columns of `X`, stored in the graph's metadata.
     fill : sequence of float or None, optional
-        What replaces NaN in each column; None leaves NaN, which makes the row's results NaN.
+        Value that replaces NaN in each column; with None, NaN stays and makes the row's results NaN.
 
     Returns
     -------
     error : float
-        The largest difference to the model's own embedding and probabilities on the rows of the check.
+        The largest difference to the model's own `embedding` and `proba` on the rows of the check.
 
     Raises
     ------
     KNetError
-        Where the graph does not label rows as the model does; nothing is written then.
+        If the graph labels rows differently than the model; then nothing is written.
     """
     onnx, runtime = _needed()
     values = [None] * model.n_features_in_ if fill is None else list(fill)
@@ -87,7 +91,7 @@ def to_onnx(
 
 
 def _needed() -> tuple[Any, Any]:
-    """Import what the export needs, or say how to get it."""
+    """Import the libraries that the export needs, or raise an error that says how to install them."""
     try:
         import onnx
         import onnxruntime
@@ -99,11 +103,11 @@ def _needed() -> tuple[Any, Any]:
 
 def _trace(graph: Graph, n_features: int) -> Any:
     """Return the graph as an ONNX model for any number of rows."""
-    rows = torch.zeros(3, n_features, dtype=graph.centers.dtype)
+    rows = torch.zeros(3, n_features, dtype=graph.shift.dtype)
     any_rows = {"X": {0: torch.export.Dim("rows", min=1)}}
     level = logging.getLogger("torch.onnx").level
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # the exporter's talk about its own future
+        warnings.simplefilter("ignore")  # the exporter warns about its own future changes
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         try:
             program = torch.onnx.export(
@@ -128,10 +132,10 @@ def _check(model: KNet, session: Any) -> float:
     dtype = torch.empty(0, dtype=predictor.centers.dtype).numpy().dtype
     noise = np.random.default_rng(0).normal(size=(CHECK_ROWS, model.n_features_in_))
     X = (predictor.shift + predictor.scale * noise).astype(dtype)
-    label, probabilities, embedding = session.run(list(OUTPUTS), {"X": X})
+    label, proba, embedding = session.run(list(OUTPUTS), {"X": X})
     own, memberships = predictor.assign(X), predictor.memberships(X)
     rows = np.arange(len(X))
-    apart = np.abs(memberships[rows, label] - memberships[rows, own])  # rounding may decide a tie, nothing more
+    apart = np.abs(memberships[rows, label] - memberships[rows, own])  # labels may differ only in ties, by rounding
     if apart.max() > 1e-4:
-        raise KNetError("The ONNX graph labels rows unlike the model, so it was not written.")
-    return float(max(np.abs(probabilities - memberships).max(), np.abs(embedding - predictor.embed(X)).max()))
+        raise KNetError("The ONNX graph labels rows differently than the model, so it was not written.")
+    return float(max(np.abs(proba - memberships).max(), np.abs(embedding - predictor.embed(X)).max()))

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
+from sklearn.metrics import normalized_mutual_info_score
 
-Labels = NDArray[np.int64]
+from knet._math.agreement import contingency, rand_index
+from knet._math.arrays import Labels
 
 
 def nmi(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = None) -> float:
     """Return the normalised mutual information, I(C, C') / sqrt(H(C) H(C')), in [0, 1].
 
     The geometric mean of the entropies is the paper's choice (its appendix on NMI); scikit-learn's default is the
-    arithmetic mean, which gives other values.
+    arithmetic mean, which gives different values.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def ari(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = No
     Returns
     -------
     float
-        1 for equal partitions, about 0 for random ones; below 0 when worse than chance.
+        1 for equal partitions, about 0 for random ones; below 0 if worse than chance.
 
     Examples
     --------
@@ -66,14 +66,14 @@ def ari(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = No
     -0.5
     """
     true, pred = _paired_codes(labels_true, labels_pred, noise_label)
-    return float(adjusted_rand_score(true, pred))
+    return rand_index(true, pred)
 
 
 def accuracy(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = None) -> float:
     """Return the share of rows labelled right under the best one-to-one matching of clusters to classes.
 
-    The matching is optimal (Hungarian method). Clusters beyond the number of classes are matched to none, and all
-    their rows count as wrong.
+    The matching is optimal (Hungarian method). If there are more clusters than classes, some are matched to no
+    class, and all their rows count as wrong.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def accuracy(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any
     0.5
     """
     true, pred = _paired_codes(labels_true, labels_pred, noise_label)
-    counts = contingency_matrix(true, pred)
+    counts = contingency(true, pred)
     classes, clusters = linear_sum_assignment(counts, maximize=True)
     return float(counts[classes, clusters].sum() / len(true))
 

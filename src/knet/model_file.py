@@ -1,4 +1,4 @@
-"""Model files: one safetensors file with a JSON header. Nothing in a file is ever executed."""
+"""Model files: one safetensors file with a JSON header. Loading a file never executes code from it."""
 
 import copy
 import hashlib
@@ -18,41 +18,56 @@ from safetensors.torch import save_file
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from knet._fit.advanced import Advanced
 from knet._network.mlp import Copies, ResidualMLP
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
 from knet.predictor import Predictor
 from knet.tables.whole_files import whole_file
 
-FORMAT, FORMAT_VERSION = "knet-model", 1
+FORMAT, FORMAT_VERSION = "knet-model", 2
 ARRAYS = ("shift", "scale", "centers", "landmarks", "weights")
 ENCODER = "encoder."
+UNSAVED = "not stored in the model file; set it again"  # value of a parameter that no rule accepts, so `fit` refuses it
+OPTIONAL = ("callback", "random_state")  # if they cannot be stored, None is a correct value after loading
+
+# Parameters of version 1 that have another name since version 2, and those that are now fields of `Advanced`.
+RENAMED = {"lr": "learning_rate", "max_rounds": "max_iter"}
+ADVANCED = {
+    **{name: name for name in ("sigma_scale", "init", "u_columns", "reconstruction_weight", "degrees", "laplacian")},
+    "memory_budget": "memory_budget",
+    "steps_per_round": "steps_per_iter",
+    "keep_rounds": "keep_embeddings",
+}
 
 
 def save(model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
-    """Write a fitted model to `path`, whole or not at all; no training rows go into the file.
+    """Write a fitted model to `path`, completely or not at all; the file contains no training rows.
 
     Parameters
     ----------
     model : KNet
-        A fitted estimator. Of a user's own encoder the weights are written, and `load` asks for the module.
+        A fitted estimator. If the encoder is the user's own, its weights are written, and `load` needs the module.
+        Parameters that JSON cannot store, such as a function as `u_update`, have to be set again before a new `fit`.
     path : path-like
         The file, by convention ``*.safetensors``; an existing file is replaced.
     extra : mapping, optional
-        Plain JSON data to keep with the model; `load` gives it back as ``model.extra_``.
+        Plain JSON data to store with the model; `load` returns them as ``model.extra_``.
     """
     check_is_fitted(model)
     predictor = model.predictor_
     tensors = {name: torch.as_tensor(getattr(predictor, name)).cpu().contiguous() for name in ARRAYS}
     tensors |= {ENCODER + name: value.cpu().contiguous() for name, value in predictor.encoder.state_dict().items()}
+    params, unsaved = _plain_params(model)
     header = {
         "format_version": FORMAT_VERSION,
-        "params": _plain_params(model),
+        "params": params,
+        "unsaved": unsaved,
         "encoder": "module" if isinstance(predictor.encoder, Copies) else "mlp",
         "sigma": predictor.sigma,
         "spread": predictor.spread,
         "history": model.history_,
-        "best_round": model.best_round_,
+        "best_iter": model.best_iter_,
         "selection": getattr(model, "selection_", []),
         "n_train": model.n_train_,
         "n_features": model.n_features_in_,
@@ -69,25 +84,28 @@ def save(model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | N
 
 
 def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, device: str = "cpu") -> KNet:
-    """Read a model that `save` wrote; it labels rows to the bit as the saved one did.
+    """Read a model that `save` wrote; its results are bit-identical to those of the saved model.
 
     Parameters
     ----------
     path : path-like
         The model file.
     encoder : torch.nn.Module, optional
-        A module of the saved shape, needed where the model was fitted with an encoder of your own.
+        A module with the saved architecture, needed if the model was fitted with an encoder of your own.
     device : str, default="cpu"
-        Where the model computes from now on.
+        Device on which the model computes.
 
     Returns
     -------
     model : KNet
-        A fitted estimator, without `labels_`, which belong to the training rows.
+        A fitted estimator, without attributes that belong to the training rows, such as `labels_`. Its `fit` raises a
+        ValueError if a parameter could not be stored, until the parameter is set again.
     """
     header, tensors = _read(Path(path))
     weights = {name.removeprefix(ENCODER): value for name, value in tensors.items() if name.startswith(ENCODER)}
     try:
+        if header["format_version"] == 1:
+            header = _from_version_1(header, weights)
         net = _restore_encoder(header["encoder"], weights, encoder, path)
         predictor = Predictor(
             shift=tensors["shift"].numpy(),
@@ -99,42 +117,46 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, devi
             landmarks=tensors["landmarks"].to(device),
             weights=tensors["weights"].to(device),
         )
-        return _restore_model(header, predictor)
+        return _restore_model(header, predictor, encoder)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{path} is not a complete knet model: {error!r} in its header or tensors.") from error
 
 
-def _restore_model(header: Mapping[str, Any], predictor: Predictor) -> KNet:
+def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.Module | None) -> KNet:
     """Return an estimator in its fitted state."""
-    model = KNet(**header["params"])
+    params = header["params"] | {name: None if name in OPTIONAL else UNSAVED for name in header["unsaved"]}
+    if "encoder" in header["unsaved"]:
+        params["encoder"] = encoder
+    if params["advanced"] is not None:
+        params["advanced"] = Advanced(**params["advanced"])
+    if isinstance(params["hidden_layer_sizes"], list):
+        params["hidden_layer_sizes"] = tuple(params["hidden_layer_sizes"])
+    model = KNet(**params)
     model.predictor_ = predictor
     model.sigma_ = predictor.sigma
     model.cluster_centers_ = predictor.centers.cpu().numpy()
     model.history_ = header["history"]
     model.n_iter_ = len(model.history_)
-    model.best_round_ = int(header["best_round"])
+    model.best_iter_ = int(header["best_iter"])
     model.selection_ = header["selection"]
     model.n_train_ = int(header["n_train"])
     model.n_features_in_ = int(header["n_features"])
     if header["feature_names"] is not None:
         model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     model.extra_ = header["extra"]
-    model._n_features_out = predictor.centers.shape[1]
     return model
 
 
 def _restore_encoder(kind: str, weights: dict[str, Tensor], module: nn.Module | None, path: Any) -> nn.Module:
-    """Return the encoder with its weights; a user's own module has to be given."""
+    """Return the encoder with its weights; a user's own module must be given."""
     if kind == "mlp":
-        depth = sum(name.startswith("weights.") for name in weights) - 1
-        width = weights["weights.0"].shape[2]
-        skip = torch.zeros_like(weights["skip"])
-        net: nn.Module = ResidualMLP(skip, width=width, depth=depth, n_restarts=1, generator=torch.Generator())
+        skip, sizes = torch.zeros_like(weights["skip"]), _hidden_layer_sizes(weights)
+        net: nn.Module = ResidualMLP(skip, hidden_layer_sizes=sizes, n_restarts=1, generator=torch.Generator())
     elif module is None:
         raise ModelFileError(
-            f"{path} was fitted with an encoder of your own, and files hold weights, not code. "
+            f"{path} was fitted with an encoder of your own, and files contain weights, not code. "
             "Pass the module: load(path, encoder=MyEncoder())."
         )
     else:
@@ -146,6 +168,38 @@ def _restore_encoder(kind: str, weights: dict[str, Tensor], module: nn.Module | 
         detail = str(error).splitlines()[-1].strip()
         raise ModelFileError(f"The encoder does not fit the weights in {path}: {detail}") from error
     return net
+
+
+def _hidden_layer_sizes(weights: Mapping[str, Tensor]) -> tuple[int, ...]:
+    """Return the number of units in each hidden layer of the default network."""
+    n_layers = sum(name.startswith("weights.") for name in weights)
+    return tuple(weights[f"weights.{layer}"].shape[2] for layer in range(n_layers - 1))
+
+
+def _from_version_1(header: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Translate the header of a version-1 file to the names of version 2."""
+    params = dict(header["params"])
+    unsaved = [name for name in ("u_update", "encoder", *OPTIONAL) if name not in params]
+    advanced = {new: params.pop(old) for old, new in ADVANCED.items()}
+    params["advanced"] = None if advanced == Advanced().get_params() else advanced
+    width, n_layers = params.pop("hidden_width"), params.pop("n_hidden_layers")
+    if width != "auto":
+        params["hidden_layer_sizes"] = (width,) * n_layers
+    elif n_layers == 2 or header["encoder"] != "mlp":
+        params["hidden_layer_sizes"] = "auto"
+    else:  # "auto" now means two layers
+        params["hidden_layer_sizes"] = _hidden_layer_sizes(weights)
+    return {
+        **header,
+        "params": _renamed(params, RENAMED),
+        "unsaved": unsaved,
+        "best_iter": header["best_round"],
+        "history": [_renamed(row, {"round": "iteration"}) for row in header["history"]],
+    }
+
+
+def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in values.items()}
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -175,20 +229,30 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return header, tensors
 
 
-def _plain_params(model: KNet) -> dict[str, Any]:
-    """Return the constructor parameters that JSON can hold; the others fall back to their defaults on load."""
+def _plain_params(model: KNet) -> tuple[dict[str, Any], list[str]]:
+    """Return the constructor parameters that JSON can store, and the names of the others."""
     params = model.get_params(deep=False)
     params["device"] = str(params["device"])
-    plain = {}
+    if model.advanced is not None:
+        params["advanced"] = model.advanced.get_params(deep=False)
+    plain, unsaved = {}, []
     for name, value in params.items():
-        value = value.item() if isinstance(value, np.generic) else value
-        if value is None or isinstance(value, str | int | float):
-            plain[name] = value
-    return plain
+        try:
+            plain[name] = json.loads(json.dumps(value, default=_python_number))
+        except TypeError:
+            unsaved.append(name)
+    return plain, unsaved
+
+
+def _python_number(value: Any) -> Any:
+    """Return a NumPy number as a Python number, for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"JSON cannot store {value!r}.")
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
-    """Return a hash of the header and every tensor, which tells a damaged file from a sound one."""
+    """Return a hash of the header and every tensor; it differs if a file was changed or damaged."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         value = tensors[name]
@@ -198,7 +262,7 @@ def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of knet and of what it computes with."""
+    """Return the versions of knet and of the libraries that it computes with."""
     from knet import __version__
 
     return {

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from knet._math.arrays import Floats
 from knet._math.kernels import gaussian_kernel, kernel_matmul, row_blocks, squared_distances
 from knet._math.threads import in_threads
 from knet._network.mlp import ResidualMLP, RowEncoder
+from knet._network.scaling import Scaling, float_dtype
 
-Floats = NDArray[np.floating]
 Filled = TypeVar("Filled", bound=NDArray[Any])
 
 BLOCK_ROWS = 1024  # rows that pass through the network at a time: their hidden layer stays in a core's cache
-FAR = 1e12  # deviations; squares of it are still finite in single precision
 
 
 @dataclass(frozen=True)
@@ -107,25 +107,38 @@ class Predictor:
         return kernel_matmul(Psi, landmarks, weights[:, None], self.sigma)[:, 0].clamp_min(1.0).sqrt()
 
     def _in_blocks(self, fill: Callable[["Predictor", slice], None], X: Floats, out: Filled) -> Filled:
-        """Fill `out` block by block, in single precision where X is; blocks of the own encoder go to all cores."""
-        model = self._single() if X.dtype == np.float32 and self.centers.dtype == torch.float64 else self
-        if isinstance(model.encoder, ResidualMLP) and self.centers.device.type == "cpu":
-            model = replace(model, encoder=RowEncoder(model.encoder))
+        """Fill `out` block by block, in single precision if X is; blocks of the default network run on all cores."""
+        model = self._single if X.dtype == np.float32 and self.centers.dtype == torch.float64 else self._own
+        if isinstance(model.encoder, RowEncoder):
             in_threads(lambda rows: fill(model, rows), _blocks(len(X), BLOCK_ROWS))
         else:
             for rows in _blocks(len(X), 16 * BLOCK_ROWS):
                 fill(model, rows)
         return out
 
+    @cached_property
+    def _own(self) -> "Predictor":
+        """The same model with the weights of its encoder laid out for many rows, if it is the default network."""
+        if not isinstance(self.encoder, ResidualMLP) or self.centers.device.type != "cpu":
+            return self
+        return replace(self, encoder=RowEncoder(self.encoder))
+
+    @cached_property
     def _single(self) -> "Predictor":
-        """Return the same model in single precision."""
+        """The same model in single precision."""
         encoder = copy.deepcopy(self.encoder).float()
-        return replace(self, encoder=encoder, centers=self.centers.float(), landmarks=self.landmarks.float())
+        single = replace(self, encoder=encoder, centers=self.centers.float(), landmarks=self.landmarks.float())
+        return single._own
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone: what was cached can be made again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @torch.inference_mode()
     def _embed_block(self, block: Floats) -> Tensor:
         """Scale and encode one block of rows, in the dtype of the model."""
-        Psi: Tensor = self.encoder(standardize(block, self.shift, self.scale, like=self.centers))
+        Z = torch.from_numpy(Scaling(self.shift, self.scale)(block)).to(self.centers)
+        Psi: Tensor = self.encoder(Z)
         return Psi[0]
 
     def _nearest(self, Psi: Tensor) -> Tensor:
@@ -137,30 +150,13 @@ class Predictor:
     def _frame(self) -> tuple[Tensor, Tensor, Tensor]:
         """The middle of the centres, the centres from there, and minus half their squared norms."""
         middle = self.centers.mean(0)
-        centers = (self.centers - middle).to(self.weights.dtype)  # double where there is one: near ties are told apart
+        centers = (self.centers - middle).to(self.weights.dtype)  # double tells near ties apart
         return middle, centers, centers.square().sum(1).mul_(-0.5)
 
     def _log_degrees(self, Psi: Tensor) -> Tensor:
         """Return log sum_m w_m k(psi, z_m) for every embedded row [DEGREE]."""
         D2 = squared_distances(Psi, self.landmarks).to(self.weights.dtype) / self.sigma
         return torch.logsumexp(D2 * (-0.5 / self.sigma) + self.weights.log(), dim=1)
-
-
-def standardize(X: Floats, shift: Floats, scale: Floats, *, like: Tensor) -> Tensor:
-    """Return (X - shift) / scale as a tensor of the dtype and device of `like`; X itself is never changed.
-
-    Values beyond `FAR` are set to it, so that no row, however strange, leaves the finite numbers further on.
-    """
-    dtype = float_dtype(X)
-    with np.errstate(over="ignore"):
-        Z = np.subtract(X, shift.astype(dtype), dtype=dtype)
-        Z /= scale.astype(dtype)
-    return torch.from_numpy(Z.clip(-FAR, FAR, out=Z)).to(like)
-
-
-def float_dtype(X: NDArray[Any]) -> np.dtype[np.floating]:
-    """Return the dtype in which rows are worked on: their own if it is single or double, else double."""
-    return X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
 def _with_argmax(P: Floats, nearest: NDArray[np.int64]) -> Floats:

@@ -1,4 +1,4 @@
-"""How far to trust the labels: refits on other rows and other seeds, compared with a model's own clusters."""
+"""How reliable the labels are: refits on other rows and with other seeds, compared with the model's own clusters."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,26 +12,28 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.metrics.cluster import contingency_matrix
 
+from knet._math.arrays import Labels
 from knet.estimator import KNet
 from knet.inspect.samples import count_rows, take_rows
 from knet.metrics import ari
 
-REFIT_ROWS = 2000  # rows that a refit draws from
+REFIT_ROWS = 2000  # the maximum number of rows from which the rows of a refit are drawn
+FIRST_REFIT_SEED = 1000  # the refits have the seeds 1000, 1001, ...
 
 
 @dataclass(frozen=True)
 class Stability:
-    """Agreement of refits with a model, from 0 to 1.
+    """Agreement between a model and its refits; 1 = identical.
 
     Attributes
     ----------
     overall : float
         Mean adjusted Rand index between the model's labels and those of a refit.
     clusters : ndarray of shape (n_clusters,)
-        For each cluster, the mean over refits of the largest overlap (Jaccard index) with one of theirs; NaN where the
-        rows given hold none of it.
+        For each cluster, the largest overlap (Jaccard index) with a cluster of a refit, as a mean over the refits; NaN
+        if none of the rows belong to the cluster.
     rows : ndarray of shape (n_samples,)
-        For each row, the share of refits that put it into the same cluster.
+        For each row, the share of refits that assign it to the same cluster.
     """
 
     overall: float
@@ -39,50 +41,73 @@ class Stability:
     rows: NDArray[np.float64]
 
 
-def stability(model: KNet, X: Any, *, n_refits: int = 5, seed: int = 0, n_jobs: int | None = None) -> Stability:
-    """Refit a model on random four fifths of (a sample of) X and compare the labels of all rows.
+def stability(model: KNet, X: Any, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None) -> Stability:
+    """Refit a model several times and compare the labels of X.
 
-    Every refit chooses its own start, width and rows. Refits are shared out by joblib.
+    Each refit uses a random sample of X (four fifths of the rows; of at most 2000 rows if there are more) and makes its
+    own choice of start, kernel width and training rows.
+
+    Parameters
+    ----------
+    model : KNet
+        A fitted model.
+    X : array-like of shape (n_samples, n_features)
+        Rows to fit and to label.
+    n_refits : int, default=5
+        Number of refits.
+    random_state : int, default=0
+        Seed of the samples of rows.
+    n_jobs : int, default=None
+        Number of joblib jobs.
+
+    Returns
+    -------
+    Stability
+        Agreement overall, per cluster and per row.
     """
     if n_refits < 1:
         raise ValueError(f"n_refits must be at least 1. Got {n_refits} instead.")
-    return agreement(model, X, model.predict(X), n_refits=n_refits, seed=seed, n_jobs=n_jobs)
+    return agreement(model, X, model.predict(X), n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
 
 
 def agreement(
-    model: KNet, X: Any, labels: NDArray[np.int64], *, n_refits: int, seed: int, n_jobs: int | None = None
+    model: KNet, X: Any, labels: Labels, *, n_refits: int, random_state: int, n_jobs: int | None = None
 ) -> Stability:
     """Compare refits with the labels that the model gives to X."""
-    n_rows, parts = count_rows(X), []
+    n_rows, samples = count_rows(X), []
     for number in range(n_refits):
-        rng = np.random.default_rng([seed, number])
+        rng = np.random.default_rng([random_state, number])
         pool = np.arange(n_rows) if n_rows <= REFIT_ROWS else rng.choice(n_rows, REFIT_ROWS, replace=False)
         size = min(n_rows, max(model.n_clusters, 2, 4 * len(pool) // 5))
-        parts.append(take_rows(X, np.sort(rng.choice(pool, size, replace=False))))
+        samples.append(take_rows(X, np.sort(rng.choice(pool, size, replace=False))))
     run = Parallel(n_jobs=n_jobs)
-    found = run(delayed(_refit)(model, part, X, 1000 + number) for number, part in enumerate(parts))
-    return _compared(labels, found, model.n_clusters)
+    refitted = run(
+        delayed(_refit)(model, sample, X, FIRST_REFIT_SEED + number) for number, sample in enumerate(samples)
+    )
+    return _compare(labels, refitted, model.n_clusters)
 
 
-def _refit(model: KNet, part: Any, X: Any, seed: int) -> NDArray[np.int64]:
-    """Return labels of X by a new fit on `part`."""
-    again = clone(model).set_params(random_state=seed, callback=None, verbose=0, keep_rounds=False, train_size="auto")
-    with warnings.catch_warnings(action="ignore"):  # the model's own fit has said it all before
-        labels: NDArray[np.int64] = again.fit(part).predict(X)
+def _refit(model: KNet, sample: Any, X: Any, seed: int) -> Labels:
+    """Return the labels of X by a refit on a sample."""
+    refit = clone(model).set_params(random_state=seed, callback=None, verbose=0, train_size="auto")
+    if refit.advanced is not None:
+        refit.set_params(advanced__keep_embeddings=False)
+    with warnings.catch_warnings(action="ignore"):  # the user has seen them when the model was fitted
+        labels: Labels = refit.fit(sample).predict(X)
     return labels
 
 
-def _compared(labels: NDArray[np.int64], found: Sequence[NDArray[np.int64]], n_clusters: int) -> Stability:
-    """Match the clusters of each refit to the model's own and count agreement."""
-    overlaps, same = np.zeros((len(found), n_clusters)), np.zeros((len(found), len(labels)))
+def _compare(labels: Labels, refitted: Sequence[Labels], n_clusters: int) -> Stability:
+    """Match the clusters of each refit to the model's clusters and count agreement."""
+    overlaps, same = np.zeros((len(refitted), n_clusters)), np.zeros((len(refitted), len(labels)))
     present = np.bincount(labels, minlength=n_clusters) > 0
     known = np.flatnonzero(present)
-    for number, other in enumerate(found):
+    for number, other in enumerate(refitted):
         both = contingency_matrix(labels, other)
         union = both.sum(1, keepdims=True) + both.sum(0) - both
         overlaps[number, known] = (both / union).max(1)
-        own, theirs = linear_sum_assignment(-both)
-        match = dict(zip(np.unique(other)[theirs], known[own], strict=True))
+        own, matched = linear_sum_assignment(-both)
+        match = dict(zip(np.unique(other)[matched], known[own], strict=True))
         same[number] = np.array([match.get(label, -1) for label in range(n_clusters)])[other] == labels
     clusters = np.where(present, overlaps.mean(0), np.nan)
-    return Stability(float(np.mean([ari(labels, other) for other in found])), clusters, same.mean(0))
+    return Stability(float(np.mean([ari(labels, other) for other in refitted])), clusters, same.mean(0))

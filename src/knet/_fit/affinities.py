@@ -12,9 +12,10 @@ import torch
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist, squareform
 
+from knet._math.arrays import Floats, Labels
 from knet._math.eigensolvers import block_lanczos
 from knet._math.kernels import LOG_FLOOR
-from knet._math.kmeans import Floats, Labels, k_means
+from knet._math.kmeans import k_means
 
 RATIOS = (*2.0 ** np.arange(-4.5, 1.1, 0.5), 4.0, 8.0)  # sigma / median distance; 8 is the limit of a linear kernel
 LOCAL_NEIGHBORS = (7, 15)
@@ -62,10 +63,11 @@ def squared_distances(X: Floats) -> Floats:
     return D2
 
 
-def candidates(D2: Floats) -> Iterator[Affinity]:
-    """Yield the affinities to try; Gaussians so narrow that most rows have no neighbour are left out."""
-    distances = np.sqrt(D2[np.tri(len(D2), k=-1, dtype=bool)])
-    median = float(np.median(distances)) or float(distances.mean()) or 1.0  # more than half of the pairs may coincide
+def candidates(D2: Floats, median: float) -> Iterator[Affinity]:
+    """Yield the affinities to try, with widths as multiples of the `median` distance.
+
+    Gaussians so narrow that most rows have no neighbour are left out.
+    """
     for ratio in RATIOS:
         weigh = gaussian(ratio * median)
         if ratio >= 1 or np.median(weigh(D2[:PROBE_ROWS]).sum(1)) >= 2:

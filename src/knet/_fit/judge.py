@@ -7,20 +7,17 @@ from scipy.sparse import csr_matrix
 from sklearn.neighbors import kneighbors_graph
 
 from knet._fit.affinities import Affinity
-from knet._math.kmeans import Floats, Labels
+from knet._math.agreement import rand_index
+from knet._math.arrays import Floats, Labels
 
 JUDGE_NEIGHBORS = 10  # of the graph on which all partitions are judged
-
-
 MIN_REPRODUCIBILITY = 1e-3
-
-
 SAME_PARTITION = 0.99  # adjusted Rand index from which two partitions count as one
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An affinity, its partitions and what was measured of them; NaN where all rows were not clustered."""
+    """An affinity, its partitions and their measurements; NaN if it did not cluster all rows."""
 
     affinity: Affinity
     halves: tuple[Labels, Labels]  # of all rows, each found on one half alone
@@ -40,22 +37,12 @@ class Candidate:
         return self.final_conductance / max(self.reproducibility, MIN_REPRODUCIBILITY)
 
     def agreement(self, other: "Candidate") -> float:
-        """Return how alike the partitions of two candidates are, as an adjusted Rand index."""
+        """Return the agreement of the partitions of two candidates, as an adjusted Rand index."""
         return float(np.mean([rand_index(*pair) for pair in zip(self.halves, other.halves, strict=True)]))
 
     def proposes(self, labels: Labels) -> bool:
         """Say whether the partition of all rows would be this one, as far as the halves can tell."""
         return float(np.mean([rand_index(half, labels) for half in self.halves])) >= SAME_PARTITION
-
-
-def rand_index(one: Labels, other: Labels) -> float:
-    """Return the adjusted Rand index of two labelings by small whole numbers."""
-    counts = np.eye(one.max() + 1)[one].T @ np.eye(other.max() + 1)[other]
-    joint, rows, columns, pairs = (
-        (sizes * (sizes - 1)).sum() for sizes in (counts, counts.sum(1), counts.sum(0), counts.sum())
-    )
-    by_chance, at_most = rows * columns / pairs, (rows + columns) / 2
-    return float((joint - by_chance) / (at_most - by_chance)) if at_most != by_chance else 1.0
 
 
 class Judge:
@@ -70,18 +57,18 @@ class Judge:
     def conductance(self, labels: Labels) -> float:
         """Return the mean over groups of the share of a group's edges that leave it, with one edge added to each.
 
-        Less than one edge cannot be measured: of perfect cuts none is better than another.
+        Less than one edge cannot be measured: all perfect cuts are equally good.
         """
         indicator = np.eye(labels.max() + 1)[labels]
         volume = self.volumes @ indicator
         inside = ((self.graph @ indicator) * indicator).sum(0)
         return float(np.mean((1 + volume - inside) / (1 + volume)))
 
-    def screen(self, affinity: Affinity, one: Labels, other: Labels) -> Candidate:
+    def screen(self, affinity: Affinity, first: Labels, second: Labels) -> Candidate:
         """Measure two labelings of all rows, each found on one half."""
-        conductance = (self.conductance(one) + self.conductance(other)) / 2
-        return Candidate(affinity, (one, other), conductance, rand_index(one, other))
+        conductance = (self.conductance(first) + self.conductance(second)) / 2
+        return Candidate(affinity, (first, second), conductance, rand_index(first, second))
 
-    def finish(self, one: Candidate, labels: Labels) -> Candidate:
+    def finish(self, candidate: Candidate, labels: Labels) -> Candidate:
         """Measure the partition that a candidate makes of all rows."""
-        return replace(one, labels=labels, final_conductance=self.conductance(labels))
+        return replace(candidate, labels=labels, final_conductance=self.conductance(labels))

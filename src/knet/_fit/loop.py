@@ -22,8 +22,8 @@ LambdaRule = Callable[[float, float, float], float]  # (lambda, HSIC, reconstruc
 
 
 @dataclass(frozen=True)
-class Round:
-    """What one turn of the loop reached, one entry per restart."""
+class Iteration:
+    """The result of one iteration, one entry per restart."""
 
     index: int
     hsic: list[float]  # tr(U' L U), in [0, columns of U]
@@ -31,28 +31,50 @@ class Round:
     u_change: list[float]  # distance between the old and the new span of U, in [0, 1]
     seconds: float
     U: Tensor  # (restarts, n, columns), orthonormal columns
-    u_error: tuple[float, ...] = ()  # estimate of ||(L - L_exact) U||_F / sqrt(columns); empty stands for exact forms
+    u_error: list[float]  # estimate of ||(L - L_exact) U||_F / sqrt(columns); 0 for exact forms
 
     def row(self, restart: int) -> dict[str, float]:
         """Return the scalars of one restart as a plain row of history."""
         return {
-            "round": self.index,
+            "iteration": self.index,
             "hsic": self.hsic[restart],
             "reconstruction": self.reconstruction[restart],
             "u_change": self.u_change[restart],
-            "u_error": self.u_error[restart] if self.u_error else 0.0,
+            "u_error": self.u_error[restart],
             "seconds": self.seconds,
         }
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What a pass over the kernel of one restart gives: U, degrees [DEGREE], tr(U'LU) [HSIC] and the error of L."""
+    """What the kernels of all restarts give: U, degrees [DEGREE], tr(U'LU) [HSIC] and the error of L."""
 
     U: Tensor
     d: Tensor
-    hsic: float
-    error: float
+    hsic: list[float]
+    error: list[float]
+
+
+@dataclass
+class Hold:
+    """Decides how long U stays at its start: until psi has followed it.
+
+    U is fixed until HSIC reaches the share `enough` of its maximum, or grows by less than the factor `growth` in an
+    iteration (not counting the first ones, `warm_up`), or the share `longest` of the iterations is over.
+    """
+
+    enough: float = 0.9
+    growth: float = 1.02
+    warm_up: int = 2
+    longest: float = 0.5
+    active: bool = True
+    reached: float = 0.0
+
+    def update(self, index: int, max_iter: int, share: float) -> None:
+        """Take note of the share of HSIC after iteration `index`."""
+        growing = index <= self.warm_up or share > self.growth * self.reached
+        self.reached = share
+        self.active &= share < self.enough and growing and index < self.longest * max_iter
 
 
 def alternate(
@@ -65,38 +87,35 @@ def alternate(
     u_step: UStep,
     laplacian: Callable[[Tensor, float], Laplacian],
     lambda_rule: LambdaRule,
-    max_rounds: int,
+    max_iter: int,
     tol: float,
     generator: torch.Generator,
-    hold: float = 0.0,
-) -> Iterator[Round]:
-    """Alternate theta- and U-steps on [OBJ] from the start `U`, yielding one `Round` per turn.
+    hold: Hold | None = None,
+) -> Iterator[Iteration]:
+    """Alternate theta- and U-steps on [OBJ] from the start `U`, yielding one `Iteration` after each pair.
 
-    `encoder` and `decoder` are trained in place. The loop ends when no restart's K_U moves by `tol` or more. With
-    `hold` above 0, U stays at its start until psi has followed it: until HSIC reaches that share of its most, or stops
-    rising, or half of the rounds are over.
+    `encoder` and `decoder` are trained in place. The loop ends when K_U changes by less than `tol` in every restart.
+    With `hold`, U-steps begin when it allows them.
     """
     sigma, started = theta_step.sigma, time.perf_counter()
+    hold = hold or Hold(active=False)
     encoder.eval()
-    d = torch.stack([one.d for one in _spectral_pass(X, encoder, U, sigma, laplacian, None)])
     lam = lambda_rule(1.0, 0.0, 0.0)
-    held, followed = hold > 0, 0.0
-    for index in range(1, max_rounds + 1):
+    d = _spectral_pass(X, encoder, U, sigma, laplacian).d
+    for index in range(1, max_iter + 1):
         theta_step(X, encoder, decoder, U, d, lam, generator)
-        U_old, moving = U, not held
-        passed = _spectral_pass(X, encoder, U, sigma, laplacian, u_step if moving else None)
-        U, d = torch.stack([one.U for one in passed]), torch.stack([one.d for one in passed])
-        hsic, errors = [one.hsic for one in passed], tuple(one.error for one in passed)
-        reconstruction = reconstruction_error(X, encoder, decoder, len(U))
+        U_old, fixed = U, hold.active
+        spectrum = _spectral_pass(X, encoder, U, sigma, laplacian, None if fixed else u_step)
+        U, d = spectrum.U, spectrum.d
         change = [subspace_distance(old, new) for old, new in zip(U_old, U, strict=True)]
-        yield Round(index, hsic, reconstruction, change, time.perf_counter() - started, U, errors)
-        if moving and max(change) < tol:
+        error = reconstruction_error(X, encoder, decoder, len(U))
+        seconds = time.perf_counter() - started
+        yield Iteration(index, spectrum.hsic, error, change, seconds, U, spectrum.error)
+        if not fixed and max(change) < tol:
             return
-        mean_hsic = sum(hsic) / len(hsic)
-        before, followed = followed, mean_hsic / U.shape[-1]
-        rising = index < 3 or followed > 1.02 * before
-        held = held and followed < hold and rising and 2 * index < max_rounds
-        lam = lambda_rule(lam, mean_hsic, sum(reconstruction) / len(reconstruction))
+        hsic = sum(spectrum.hsic) / len(U)
+        hold.update(index, max_iter, hsic / U.shape[-1])
+        lam = lambda_rule(lam, hsic, sum(error) / len(error))
 
 
 def _spectral_pass(
@@ -105,24 +124,28 @@ def _spectral_pass(
     U: Tensor,
     sigma: float,
     laplacian: Callable[[Tensor, float], Laplacian],
-    u_step: UStep | None,
-) -> list[Spectrum]:
-    """Embed all rows and take the U-step, if any, of each restart; one operator per thread is alive at a time."""
+    u_step: UStep | None = None,
+) -> Spectrum:
+    """Embed all rows and take the U-step, if any, of each restart; at any time one operator per thread exists."""
     with torch.no_grad():
         Psi = encoder(X)
     if not bool(torch.isfinite(Psi).all()):
         raise NumericalError(
-            f"The embedding left the finite numbers (sigma={sigma:.3g}). A smaller lr or a larger sigma usually helps."
+            f"The embedding is no longer finite (sigma={sigma:.3g}). A smaller learning_rate or a larger sigma usually "
+            "helps."
         )
 
-    def step(restart: int) -> Spectrum:
+    def step(restart: int) -> tuple[Tensor, Tensor, float, float]:
         L = laplacian(Psi[restart], sigma)
         new = U[restart] if u_step is None else u_step(L, U[restart])
-        return Spectrum(new, L.d, L.trace_form(new), L.error(new))
+        return new, L.d, L.trace_form(new), L.error(new)
 
-    if all(torch.equal(Psi[0], other) for other in Psi[1:]) and u_step is None and U.stride(0) == 0:
-        return [step(0)] * len(U)  # before training all restarts may be alike
-    return in_threads(step, range(len(U)))
+    if u_step is None and U.stride(0) == 0 and all(torch.equal(Psi[0], other) for other in Psi[1:]):
+        found = [step(0)] * len(U)  # before training all restarts may be equal
+    else:
+        found = in_threads(step, range(len(U)))
+    new_U, d, hsic, error = zip(*found, strict=True)
+    return Spectrum(torch.stack(new_U), torch.stack(d), list(hsic), list(error))
 
 
 @torch.no_grad()

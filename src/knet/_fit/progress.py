@@ -1,48 +1,48 @@
-"""Progress: scikit-learn's callback API where it is installed, log records, and a bar on a terminal."""
+"""Progress: scikit-learn's callback API if it is installed, log records, and a bar on a terminal."""
 
 import logging
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["CallbackSupportMixin", "RoundReporter", "RoundTasks", "with_callbacks"]
-
 logger = logging.getLogger("knet")
 logger.addHandler(logging.NullHandler())
 
-try:  # scikit-learn >= 1.9
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:
+try:
+    from sklearn import callback as sklearn_callback
+except ImportError:  # scikit-learn < 1.9
+    sklearn_callback = None
 
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
-
-    def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:
-        """Leave `fit` as it is."""
-        return fit
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+CallbackSupportMixin: type = sklearn_callback.CallbackSupportMixin if sklearn_callback else object
 
 
-class RoundTasks:
-    """Tell scikit-learn's callbacks when the fit and each of its rounds begins and ends."""
+def with_callbacks(fit: Fit) -> Fit:
+    """Let scikit-learn call its callbacks around `fit`, if it has any."""
+    return cast("Fit", sklearn_callback.with_callbacks(fit)) if sklearn_callback else fit
 
-    def __init__(self, estimator: Any, max_rounds: int, X: Any) -> None:
+
+class IterationTasks:
+    """Tell scikit-learn's callbacks when the fit and each of its iterations begins and ends."""
+
+    def __init__(self, estimator: Any, max_iter: int, X: Any) -> None:
         self.estimator = estimator
         self.X = X
         supported = hasattr(estimator, "_init_callback_context")
-        self.fit = estimator._init_callback_context(max_subtasks=max_rounds) if supported else None
+        self.fit = estimator._init_callback_context(max_subtasks=max_iter) if supported else None
         if self.fit is not None:
             self.fit.call_on_fit_task_begin(estimator=estimator, X=X)
 
-    def round_done(self) -> bool:
-        """Report one round; return whether a callback asks to stop."""
+    def iteration_done(self) -> bool:
+        """Report one iteration; return whether a callback asks to stop."""
         if self.fit is None:
             return False
-        task = self.fit.subcontext(task_name="round")
+        task = self.fit.subcontext(task_name="iteration")
         task.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
         return bool(task.call_on_fit_task_end(estimator=self.estimator, X=self.X))
 
@@ -52,14 +52,14 @@ class RoundTasks:
             self.fit.call_on_fit_task_end(estimator=self.estimator, X=self.X)
 
 
-class RoundReporter(AbstractContextManager["RoundReporter"]):
-    """Log every round; show a bar on a terminal when `verbose`."""
+class IterationReporter(AbstractContextManager["IterationReporter"]):
+    """Log every iteration; show a bar on a terminal if `verbose`."""
 
-    def __init__(self, verbose: int, max_rounds: int) -> None:
+    def __init__(self, verbose: int, max_iter: int) -> None:
         self.level = logging.INFO if verbose else logging.DEBUG
-        self.bar = _terminal_bar(max_rounds) if verbose and sys.stderr.isatty() else None
+        self.bar = _terminal_bar(max_iter) if verbose and sys.stderr.isatty() else None
 
-    def __enter__(self) -> "RoundReporter":
+    def __enter__(self) -> "IterationReporter":
         """Start the bar."""
         if self.bar is not None:
             self.bar.start()
@@ -68,7 +68,7 @@ class RoundReporter(AbstractContextManager["RoundReporter"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the bar, whatever happened."""
+        """Stop the bar, also after an error."""
         if self.bar is not None:
             self.bar.stop()
 
@@ -76,20 +76,20 @@ class RoundReporter(AbstractContextManager["RoundReporter"]):
         """Report one row of the history."""
         logger.log(
             self.level,
-            "round %d: HSIC %.4f, reconstruction %.4f, change of K_U %.4f, %.2f s",
-            *(row[key] for key in ("round", "hsic", "reconstruction", "u_change", "seconds")),
+            "iteration %d: HSIC %.4f, reconstruction %.4f, change of K_U %.4f, %.2f s",
+            *(row[key] for key in ("iteration", "hsic", "reconstruction", "u_change", "seconds")),
         )
         if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=row["round"], hsic=row["hsic"])
+            self.bar.update(self.bar.task_ids[0], completed=row["iteration"], hsic=row["hsic"])
 
 
-def _terminal_bar(max_rounds: int) -> "Progress":
+def _terminal_bar(max_iter: int) -> "Progress":
     """Make a bar on standard error; rich is imported only here, to keep `import knet` quick."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    text = "round {task.completed:.0f}/{task.total:.0f}  HSIC {task.fields[hsic]:.3f}"
+    text = "iteration {task.completed:.0f}/{task.total:.0f}  HSIC {task.fields[hsic]:.3f}"
     columns = (TextColumn("knet"), BarColumn(), TextColumn(text), TimeElapsedColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(file=sys.stderr))
-    bar.add_task("rounds", total=max_rounds, hsic=0.0)
+    bar.add_task("iterations", total=max_iter, hsic=0.0)
     return bar

@@ -6,29 +6,21 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from knet._fit.keep import Kept
-from knet._math.centers import _large_k_means, find_centers
+from knet._fit.learner import Learned
+from knet._math.arrays import Floats
+from knet._math.centers import find_centers, large_k_means
 from knet._math.kernels import squared_distances
 from knet._math.threads import one_blas_thread
-from knet.predictor import Floats, Predictor
+from knet._network.scaling import Scaling
+from knet.predictor import Predictor
 
-SUMMARY_ROWS = 256  # landmarks that stand for the training rows in degrees
+SUMMARY_ROWS = 256  # landmarks that represent the training rows in degrees
+SUMMARY_SHARE = 4  # minimum of training rows per landmark
 
 
-SUMMARY_SHARE = 4  # training rows per landmark, at least
-
-
-def summarize(
-    kept: Kept,
-    X: Tensor,
-    shift: Floats,
-    scale: Floats,
-    *,
-    sigma: float,
-    n_clusters: int,
-    rng: np.random.RandomState,
-) -> Predictor:
+def summarize(learned: Learned, X: Tensor, scaling: Scaling, n_clusters: int, rng: np.random.RandomState) -> Predictor:
     """Embed the training rows, find the centres, and keep what new rows need: nothing that grows with the rows."""
+    kept = learned.kept
     encoder = kept.encoder.requires_grad_(False).eval()
     Psi = encoder(X)[0]
     embedded = Psi.cpu().numpy()
@@ -38,10 +30,10 @@ def summarize(
     tiny = torch.finfo(Psi.dtype).tiny ** 0.5
     landmarks, weights = _landmarks(embedded, rng)
     return Predictor(
-        shift=shift,
-        scale=scale,
+        shift=scaling.shift,
+        scale=scaling.scale,
         encoder=encoder,
-        sigma=sigma,
+        sigma=learned.sigma,
         centers=centers,
         spread=max(float(nearest.mean()) / Psi.shape[1], tiny),
         landmarks=torch.from_numpy(landmarks).to(Psi),
@@ -53,7 +45,7 @@ def _landmarks(embedded: Floats, rng: np.random.RandomState) -> tuple[Floats, ND
     """Return centres of small groups of embedded rows, and how many rows each stands for."""
     n_groups = max(1, min(SUMMARY_ROWS, len(np.unique(embedded, axis=0)) // SUMMARY_SHARE))
     with one_blas_thread():
-        groups = _large_k_means(len(embedded))(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
+        groups = large_k_means(len(embedded))(n_groups, n_init=1, max_iter=20, random_state=rng).fit(embedded)
     centers, counts = groups.cluster_centers_, np.bincount(groups.labels_, minlength=n_groups)
     large = counts > 1  # the centre of a single row would be that row: it joins the nearest group
     joins = cdist(centers[~large], centers[large]).argmin(1)

@@ -16,12 +16,12 @@ from knet._network.pretrain import batches
 
 @dataclass(frozen=True)
 class ThetaStep:
-    """Steps of Adam on mini-batches of [OBJ], holding U fixed, and D too unless `through_degrees`."""
+    """Steps of Adam on mini-batches of [OBJ], with U fixed, and D too unless `through_degrees`."""
 
     sigma: float
     n_steps: int
     batch_size: int
-    lr: float
+    learning_rate: float
     through_degrees: bool = False
 
     def __call__(
@@ -34,7 +34,7 @@ class ThetaStep:
         lam: float,
         generator: torch.Generator,
     ) -> None:
-        """Improve the weights of `encoder` (and `decoder`) in place; groups of restarts share out the cores."""
+        """Improve the weights of `encoder` (and `decoder`) in place; groups of restarts run on separate cores."""
         weights = (center_rows(U) if self.through_degrees else pair_weights(U, d)).to(X)
         steps = list(batches(len(X), self.batch_size, self.n_steps, len(U), generator))
         encoder.train()
@@ -43,8 +43,8 @@ class ThetaStep:
             psi, back = trainable(encoder, restarts), None if decoder is None else trainable(decoder, restarts)
             self._descend(X, psi, back, weights[restarts], lam, [rows[restarts] for rows in steps])
 
-        apart = isinstance(encoder, ResidualMLP) and X.device.type == "cpu"
-        in_threads(train, even_groups(len(U)) if apart else [slice(len(U))])
+        in_groups = isinstance(encoder, ResidualMLP) and X.device.type == "cpu"
+        in_threads(train, even_groups(len(U)) if in_groups else [slice(len(U))])
         encoder.eval()
 
     @torch.no_grad()
@@ -52,7 +52,7 @@ class ThetaStep:
         self, X: Tensor, encoder: Trainable, decoder: Trainable | None, weights: Tensor, lam: float, steps: list[Tensor]
     ) -> None:
         """Take one step of Adam against the gradient of -[OBJ] for each batch of rows."""
-        optimizer = Adam([*encoder.parameters, *(decoder.parameters if decoder else ())], self.lr)
+        optimizer = Adam([*encoder.parameters, *(decoder.parameters if decoder else ())], self.learning_rate)
         find_slope = self._slope_through_degrees if self.through_degrees else self._slope
         restarts = torch.arange(len(weights))[:, None]
         for rows in steps:
@@ -69,7 +69,7 @@ class ThetaStep:
                 net.restore()
 
     def _slope(self, Psi: Tensor, B: Tensor, scale: float) -> Tensor:
-        """Return the gradient of -[CLUMP] in Psi, in closed form; a batch holds 1/scale of the pairs."""
+        """Return the gradient of -[CLUMP] in Psi, in closed form; a batch has 1/scale of the pairs."""
         return clump_gradient(Psi, B, self.sigma).mul_(-scale)
 
     def _slope_through_degrees(self, Psi: Tensor, HU: Tensor, scale: float) -> Tensor:
@@ -81,7 +81,7 @@ class ThetaStep:
 
 
 def normalized_clump(Psi: Tensor, HU: Tensor, sigma: float, share: float) -> Tensor:
-    """Return tr(HU' D^-1/2 K D^-1/2 HU) with D from the rows given, each standing for `share` rows."""
+    """Return tr(HU' D^-1/2 K D^-1/2 HU) with D from the rows given, each representing `share` rows."""
     K = gaussian_kernel(Psi, Psi, sigma)
     B = HU * (share * K.sum(-1, keepdim=True)).rsqrt()
     return (B * (K @ B)).sum((-2, -1))

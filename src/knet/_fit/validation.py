@@ -1,4 +1,4 @@
-"""Every rule about parameters and input rows, and its message."""
+"""The rules for parameters and input rows, and their messages."""
 
 import difflib
 import math
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Rule = Callable[[Any], bool]
 
-CHECKED_ROWS = 65_536  # rows looked at together
+CHECKED_ROWS = 65_536  # rows checked at a time
 
 
 def _is_int(value: Any) -> bool:
@@ -40,6 +40,15 @@ def nonnegative_number() -> tuple[Rule, str]:
 def fraction() -> tuple[Rule, str]:
     """Allow floats in (0, 1]."""
     return lambda value: _is_number(value) and not _is_int(value) and 0 < value <= 1, "a fraction in (0, 1]"
+
+
+def sizes() -> tuple[Rule, str]:
+    """Allow tuples and lists of whole numbers from 1 on, not empty."""
+    return lambda value: _are_sizes(value), "a tuple of integers >= 1"
+
+
+def _are_sizes(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) > 0 and all(_is_int(n) and n >= 1 for n in value)
 
 
 def nothing() -> tuple[Rule, str]:
@@ -82,7 +91,7 @@ def check_columns(X: Any) -> None:
         if kind == "c":
             raise ValueError("Complex data not supported: KNet needs real numbers. Split them into two columns each.")
         if kind in "mM":
-            raise ValueError("KNet needs numbers, and X holds dates. Turn them into days since a date first.")
+            raise ValueError("KNet needs numbers, and X holds dates. Convert them to days since a date first.")
         return
     bad = [f"{name!r} ({dtype})" for name, dtype, values in _table_columns(X) if not _holds_numbers(dtype, values)]
     if bad:
@@ -99,13 +108,13 @@ def _table_columns(X: Any) -> list[tuple[str, Any, Any]]:
         return [(name, X.schema.types[i], X.column(i)) for i, name in enumerate(X.column_names)]
     if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
         return []
-    if hasattr(X, "iloc"):  # pandas, where names may repeat
+    if hasattr(X, "iloc"):  # pandas: names may repeat
         return [(name, X.dtypes.iloc[i], X.iloc[:, i]) for i, name in enumerate(X.columns)]
     return [(name, X[name].dtype, X[name]) for name in X.columns]
 
 
 def _holds_numbers(dtype: Any, values: Any) -> bool:
-    """Say whether a column holds real numbers; object columns are looked into."""
+    """Say whether a column holds real numbers; object columns are tried."""
     name = str(dtype).lower()
     if name == "object":
         try:
@@ -141,7 +150,7 @@ def _row_blocks(X: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
 
 
 def _surely_finite(block: NDArray[np.floating]) -> bool:
-    """Say whether a sum over the values is finite; one beyond the numbers sends finite data on to the count."""
+    """Say whether a sum over the values is finite; if the sum of finite values overflows, they are counted."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(np.sum(block, dtype=np.float64)))
 

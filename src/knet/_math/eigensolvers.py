@@ -37,8 +37,8 @@ def block_lanczos(
 ) -> Eigenpairs:
     """Return the largest eigenpairs of L by restarted block Lanczos from `start`, a U near the wanted one.
 
-    Spare columns keep eigenvalues that bunch at the cut from stalling it. After each product the best vectors in the
-    space so far are taken (Rayleigh-Ritz); after `depth` products the space starts anew from them.
+    Extra columns speed up convergence if eigenvalues are close together at the cut. After each product the best vectors
+    in the space so far are taken (Rayleigh-Ritz); after `depth` products the space is restarted from them.
     """
     n_block = n_columns + max(4, n_columns // 4)
     block = _random_columns(L if isinstance(L, Tensor) else L.d, n_block)
@@ -55,13 +55,13 @@ def block_lanczos(
             return Eigenpairs(w[:n_columns], V[:, :n_columns], True)
         if n_products % depth == 0:
             basis, products = V, LV
-        fresh = _orthonormal_beside(basis, products[:, -n_block:] if n_products % depth else LV - V * w)
+        fresh = _orthonormal_complement(basis, products[:, -n_block:] if n_products % depth else LV - V * w)
         basis, products = torch.cat([basis, fresh], 1), torch.cat([products, L @ fresh], 1)
     return Eigenpairs(w[:n_columns], orthonormalize(V[:, :n_columns]), False)
 
 
-def _orthonormal_beside(basis: Tensor, block: Tensor) -> Tensor:
-    """Return an orthonormal basis of the block's part outside `basis`; projected twice, as one pass leaves a rest."""
+def _orthonormal_complement(basis: Tensor, block: Tensor) -> Tensor:
+    """Return an orthonormal basis of the block's part outside `basis`; two passes remove the rounding of the first."""
     for _ in range(2):
         block = torch.linalg.qr(block - basis @ (basis.mT @ block))[0]
     return block
@@ -74,7 +74,7 @@ def _random_columns(like: Tensor, n_columns: int) -> Tensor:
 
 
 def orthonormalize(U: Tensor) -> Tensor:
-    """Return the orthonormal basis nearest to U, which removes the rounding a long ascent collects."""
+    """Return the orthonormal basis nearest to U, which removes accumulated rounding."""
     left, _, right = torch.linalg.svd(U, full_matrices=False)
     nearest: Tensor = left @ right
     return nearest

@@ -1,4 +1,4 @@
-"""Gaussian kernels, their degrees, centring and HSIC: pure functions of tensors.
+"""Gaussian kernels, their degrees, centring, and the gradient of the objective: pure functions of tensors.
 
 Every function accepts leading batch axes. The centring matrix H and the degree matrix D of the paper are never formed:
 H is the function `center`, D is the vector `d`. Labels in brackets are defined in ``docs/theory.md``.
@@ -11,7 +11,7 @@ from torch import Tensor
 from knet._math.threads import in_threads
 
 BLOCK_BYTES = 8 * 2**20  # working set of one block of kernel rows, which should stay in a cache
-LOG_FLOOR = -60.0  # exp(-60) is zero beside 1; smaller values become denormal numbers, which cost 20 times more
+LOG_FLOOR = -60.0  # exp(-60) + 1 equals 1; smaller values become denormal numbers, which cost 20 times more
 
 
 def squared_distances(X: Tensor, Y: Tensor) -> Tensor:
@@ -68,29 +68,13 @@ def center_rows(V: Tensor) -> Tensor:
     return V - V.mean(-2, keepdim=True)
 
 
-def alignment(K_tilde: Tensor, U: Tensor) -> Tensor:
-    """Return tr(K_tilde H U U' H), the part of HSIC that depends on the data; in [0, c] when U'U = I [HSIC]."""
-    HU = center_rows(U)
-    return (HU * (K_tilde @ HU)).sum((-2, -1))
-
-
-def hsic(K_tilde: Tensor, U: Tensor) -> Tensor:
-    """Return the empirical HSIC between the normalised kernel K_tilde and the linear kernel of U [HSIC]."""
-    return alignment(K_tilde, U) / (U.shape[-2] - 1) ** 2
-
-
 def pair_weights(U: Tensor, d: Tensor) -> Tensor:
     """Return B = D^-1/2 H U, (..., n, c), the low-rank root of the pair weights Gamma = B B' [CLUMP]."""
     return center_rows(U) * d.rsqrt()[..., None]
 
 
-def clump(Psi: Tensor, B: Tensor, sigma: float) -> Tensor:
-    """Return sum_ij Gamma_ij exp(-||psi_i - psi_j||^2 / (2 sigma^2)) with Gamma = B B' [CLUMP]."""
-    return (B * (gaussian_kernel(Psi, Psi, sigma) @ B)).sum((-2, -1))
-
-
 def clump_gradient(Psi: Tensor, B: Tensor, sigma: float) -> Tensor:
-    """Return the gradient of `clump` in Psi, with B held constant.
+    """Return the gradient of [CLUMP] in Psi, with B constant.
 
     With M_ij = Gamma_ij K_ij the gradient at row i is (2 / sigma^2) sum_j M_ij (psi_j - psi_i).
     """

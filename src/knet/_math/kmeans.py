@@ -1,7 +1,7 @@
-"""k-means for tables of a few thousand rows, with all its runs side by side.
+"""k-means for tables of a few thousand rows, with all its runs computed together.
 
-A fit clusters dozens of small tables. There the checks and the threads of scikit-learn's take several times as long as
-the arithmetic, which is the same here: greedy k-means++ beginnings, and Lloyd's rounds until the centres rest.
+A fit clusters dozens of small tables. On these, the checks and threads of scikit-learn take several times as long as
+the arithmetic, which is the same here: greedy k-means++ starts, and Lloyd's iterations until the centres converge.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
-Labels = NDArray[np.int64]
+from knet._math.arrays import Floats, Labels
 
-MAX_ROUNDS = 300
-AT_REST = 1e-4  # squared way of the centres in a round, as a share of a column's mean variance
-RUN_BYTES = 64 * 2**20  # working set of the runs that go side by side
+MAX_ITER = 300
+TOL = 1e-4  # squared movement of the centres in an iteration, as a share of the mean variance of a column
+RUN_BYTES = 64 * 2**20  # working set of the runs that are computed together
 
 
 @dataclass(frozen=True)
@@ -31,35 +30,35 @@ def k_means(
 ) -> Clusters:
     """Return the best of `n_runs` runs, and of one more from the means of the groups of a partition to `start` from."""
     shift = X.mean(0)
-    rows = X - shift  # far-away data loses no digits
+    rows = X - shift  # data far from zero would lose digits
     centers = seeds(rows, n_clusters, n_runs, rng)
     if start is not None and len(counts := np.bincount(start)) == n_clusters and counts.all():
         means = np.eye(n_clusters, dtype=rows.dtype)[start].T @ rows / counts[:, None].astype(rows.dtype)
         centers = np.concatenate([centers, means[None]])
-    n_side_by_side = max(1, RUN_BYTES // (n_clusters * len(rows) * rows.itemsize))
-    groups = [centers[i : i + n_side_by_side] for i in range(0, len(centers), n_side_by_side)]
-    best = min((_best_run(rows, group) for group in groups), key=lambda one: one.error)
+    n_together = max(1, RUN_BYTES // (n_clusters * len(rows) * rows.itemsize))
+    groups = [centers[i : i + n_together] for i in range(0, len(centers), n_together)]
+    best = min((_best_run(rows, group) for group in groups), key=lambda run: run.error)
     return Clusters(best.centers + shift, best.labels, best.error)
 
 
 def seeds(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState) -> Floats:
-    """Return rows of X to begin at, (runs, c, d): each far from the ones before it, the best of a few draws."""
+    """Return rows of X to start from, (runs, c, d): greedy k-means++."""
     n_draws, every = 2 + int(np.log(n_clusters)), np.arange(n_runs)
     squares = np.square(X).sum(1)
 
     def squared_distances(chosen: NDArray[np.intp]) -> Floats:
-        apart = X[chosen] @ (-2 * X.T)
-        apart += squares[chosen][..., None]
-        apart += squares
-        return np.maximum(apart, 0, out=apart)
+        D2 = X[chosen] @ (-2 * X.T)
+        D2 += squares[chosen][..., None]
+        D2 += squares
+        return np.maximum(D2, 0, out=D2)
 
     chosen = np.empty((n_runs, n_clusters), dtype=np.intp)
     chosen[:, 0] = rng.randint(len(X), size=n_runs)
     nearest = squared_distances(chosen[:, 0])
     for k in range(1, n_clusters):
-        heaps = nearest.cumsum(1)
-        aims = rng.uniform(size=(n_runs, n_draws)) * heaps[:, -1:]
-        drawn = np.minimum((heaps[:, None] < aims[..., None]).sum(2), len(X) - 1)
+        sums = nearest.cumsum(1)
+        aims = rng.uniform(size=(n_runs, n_draws)) * sums[:, -1:]
+        drawn = np.minimum((sums[:, None] < aims[..., None]).sum(2), len(X) - 1)
         left = squared_distances(drawn)
         np.minimum(left, nearest[:, None], out=left)
         best = left.sum(2).argmin(1)
@@ -68,14 +67,14 @@ def seeds(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState) -
 
 
 def _best_run(X: Floats, centers: Floats) -> Clusters:
-    """Move the centres of all runs to rest, and return the run whose centres are nearest to the rows."""
-    rest, labels = AT_REST * X.var(0).mean(), None
-    for _ in range(MAX_ROUNDS):
+    """Move the centres of all runs until they converge, and return the run with the smallest error."""
+    tol, labels = TOL * X.var(0).mean(), None
+    for _ in range(MAX_ITER):
         before, labels = labels, _offsets(X, centers).argmin(1)
         if before is not None and np.array_equal(before, labels):
             break
         old, centers = centers, _means(X, labels, centers)
-        if np.square(centers - old).sum((1, 2)).max() <= rest:
+        if np.square(centers - old).sum((1, 2)).max() <= tol:
             break
     offsets = _offsets(X, centers)
     errors = offsets.min(1).mean(1)
@@ -91,7 +90,7 @@ def _offsets(X: Floats, centers: Floats) -> Floats:
 
 
 def _means(X: Floats, labels: Labels, centers: Floats) -> Floats:
-    """Return the means of the groups of every run, (runs, c, d); an empty group starts anew at the worst-placed row."""
+    """Return the means of the groups of every run, (runs, c, d); empty groups restart at the farthest rows."""
     members = labels[:, None] == np.arange(centers.shape[1])[:, None]
     counts = members.sum(2)
     means: Floats = members.astype(X.dtype) @ X / np.maximum(counts, 1)[..., None].astype(X.dtype)

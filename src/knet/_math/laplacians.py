@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from knet._math.eigensolvers import block_lanczos, orthonormalize
 from knet._math.kernels import center, center_rows, degrees, gaussian_kernel, kernel_matmul
 
-MEMORY_BUDGET = 512 * 2**20  # bytes that the operator of a U-step may keep
+MEMORY_BUDGET = 512 * 2**20  # bytes that the operator of a U-step may use
 
 
-DIRECT_ROWS = 400  # up to here LAPACK beats the iterative solver
+DIRECT_ROWS = 400  # rows up to which LAPACK is faster than the iterative solver
 
 
-BLOCKED_ROWS = 20_000  # up to here a kernel that landmarks cannot stand for is made anew in each product
+BLOCKED_ROWS = 20_000  # rows up to which a kernel that landmarks cannot represent is recomputed in each product
 
 
 N_LANDMARKS = 512
@@ -26,7 +26,7 @@ N_LANDMARKS = 512
 FEWEST_LANDMARKS = 64
 
 
-MOST_UNEXPLAINED = 0.5  # share of the kernel's diagonal beyond which landmarks do not stand for the rows
+MOST_UNEXPLAINED = 0.5  # share of the kernel's diagonal above which landmarks do not represent the rows
 
 
 PROBE_ROWS = 256  # exact kernel rows that the low-rank form is checked against
@@ -49,7 +49,7 @@ class Laplacian(ABC):
 
     @abstractmethod
     def largest(self, n_columns: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the `n_columns` largest eigenvalues of L, downwards, and their eigenvectors; `start` is a guess."""
+        """Return the `n_columns` largest eigenvalues of L, descending, and their eigenvectors; `start` is a guess."""
 
     def error(self, U: Tensor) -> float:
         """Return an estimate of ||(L - L_exact) U||_F / sqrt(columns), on the scale of eigenvalues; 0 if exact."""
@@ -61,7 +61,7 @@ class Laplacian(ABC):
 
 
 class DenseLaplacian(Laplacian):
-    """The kernel kept as a matrix: exact, the fastest up to a few thousand rows."""
+    """The kernel stored as a matrix: exact, the fastest up to a few thousand rows."""
 
     def __init__(self, Psi: Tensor, sigma: float) -> None:
         Psi = _to_double(Psi)
@@ -85,12 +85,12 @@ class DenseLaplacian(Laplacian):
             found = block_lanczos(self, n_columns, start)
             if found.converged:
                 return found.values, found.vectors
-        w, V = torch.linalg.eigh(self.matrix)  # bunched eigenvalues do not trouble it
+        w, V = torch.linalg.eigh(self.matrix)  # converges for any spectrum
         return w.flip(0)[:n_columns], V.flip(1)[:, :n_columns]
 
 
 class BlockedLaplacian(Laplacian):
-    """L never kept: each product makes the kernel anew in row blocks. Exact, memory linear in the rows."""
+    """L is never stored: each product recomputes the kernel in row blocks. Exact, memory linear in the rows."""
 
     def __init__(self, Psi: Tensor, sigma: float) -> None:
         self.Psi, self.sigma = _to_double(Psi), sigma
@@ -134,7 +134,7 @@ class NystroemLaplacian(Laplacian):
         return self.F @ (self.F.mT @ V)
 
     def error(self, U: Tensor) -> float:
-        """Return the estimate from a random sample of exact rows of K, weighed up to all rows."""
+        """Return the estimate from a random sample of exact rows of K, scaled up to all rows."""
         rows, HU = self.probes, center_rows(U)
         K = gaussian_kernel(self.Psi[rows], self.Psi, self.sigma)
         exact = K.sum(1).rsqrt()[:, None] * (K @ (HU * self.d.rsqrt()[:, None]))
@@ -143,7 +143,7 @@ class NystroemLaplacian(Laplacian):
 
     def largest(self, n_columns: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the largest eigenpairs from the small matrix F'F."""
-        F = nn.functional.pad(self.F, (0, max(0, n_columns - self.F.shape[1])))  # where landmarks repeat
+        F = nn.functional.pad(self.F, (0, max(0, n_columns - self.F.shape[1])))  # if landmarks repeat
         w, V = torch.linalg.eigh(F.mT @ F)
         w, V = w.flip(0)[:n_columns].clamp_min(0), V.flip(1)[:, :n_columns]
         return w, orthonormalize(F @ V)
@@ -152,8 +152,8 @@ class NystroemLaplacian(Laplacian):
 def laplacian(Psi: Tensor, sigma: float, budget: float = MEMORY_BUDGET) -> Laplacian:
     """Return L in the form that suits the rows and a budget of bytes.
 
-    The kernel is kept where it fits. Else landmarks stand for the rows, as many as fit, and where they cannot, because
-    the kernel is too narrow, the exact kernel is made anew in each product, unless there are too many rows for that.
+    The kernel is stored if it fits. Otherwise landmarks represent the rows, as many as fit. If the kernel is too narrow
+    for that, the exact kernel is recomputed in each product, unless there are too many rows.
     """
     n = len(Psi)
     if 8 * n**2 <= budget:
@@ -174,6 +174,6 @@ LAPLACIANS: dict[str, Callable[[Tensor, float], Laplacian]] = {
 
 
 def _to_double(Psi: Tensor) -> Tensor:
-    """Return the embedding in double precision, on the CPU where its device has no doubles."""
+    """Return the embedding in double precision, on the CPU if its device has no double precision."""
     device = torch.device("cpu") if Psi.device.type == "mps" else Psi.device
     return Psi.detach().to(device, torch.float64)

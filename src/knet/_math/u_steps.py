@@ -25,7 +25,7 @@ def eig_step(L: Laplacian, U: Tensor) -> Tensor:
 def indicator_embedding(labels: Tensor, n_clusters: int, n_columns: int) -> Tensor:
     """Return an orthonormal U whose rows are equal within each group of a partition.
 
-    Centred indicators of c groups span c-1 dimensions; a c-th column, where wanted, is constant.
+    Centred indicators of c groups span c-1 dimensions; a c-th column, if wanted, is constant.
     """
     Z = center_rows(torch.nn.functional.one_hot(labels, n_clusters).double())
     left, _, _ = torch.linalg.svd(Z, full_matrices=False)
@@ -39,7 +39,7 @@ class StiefelAscent:
     """Raise tr(U' L U) along Cayley curves, with line search; never lowers it and keeps U'U = I [U-SMA].
 
     The curve from U stays in the span of U and G = L U. Once L G is known, the value at any step length comes from
-    matrices of size 2c: the search tries many lengths, and a step costs one product with L. The ascent ends when a step
+    matrices of size 2c: the search tries many lengths, and a step costs one product with L. The ascent ends if a step
     gains less than the share `tol` of the value, at the latest after `n_steps`.
     """
 
@@ -58,7 +58,7 @@ class StiefelAscent:
         return orthonormalize(U)
 
     def _ascend(self, U: Tensor, G: Tensor, LG: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the best point on the curve from U, and its product with L; U itself where no length improves."""
+        """Return the best point on the curve from U, and its product with L; U itself if no length improves."""
         P, LP = torch.cat([G, U], 1), torch.cat([LG, G], 1)
         steps = torch.tensor(self.step_lengths, dtype=U.dtype, device=U.device)[:, None, None]
         moves = steps * cayley_coordinates(U, G, steps)
@@ -70,20 +70,15 @@ class StiefelAscent:
 
 
 def cayley_coordinates(U: Tensor, G: Tensor, step: float | Tensor) -> Tensor:
-    """Return M, (..., 2c, c), with which the Cayley step is U + step [G, U] M [U-SMA]."""
+    """Return M, (..., 2c, c), with which the Cayley step is U + step [G, U] M [U-SMA].
+
+    The step is (I - step/2 A)^-1 (I + step/2 A) U with the skew A = G U' - U G'; by Sherman-Morrison-Woodbury only a
+    2c x 2c system is solved. The paper prints A with a plus sign, which is symmetric and leaves the manifold.
+    """
     P, Q = torch.cat([G, U], dim=1), torch.cat([U, -G], dim=1)
     eye = torch.eye(P.shape[1], dtype=U.dtype, device=U.device)
     M: Tensor = torch.linalg.solve(eye - step / 2 * (Q.mT @ P), Q.mT @ U)
     return M
-
-
-def cayley(U: Tensor, G: Tensor, step: float) -> Tensor:
-    """Return (I - step/2 A)^-1 (I + step/2 A) U with the skew A = G U' - U G' [U-SMA].
-
-    By Sherman-Morrison-Woodbury only a 2c x 2c system is solved. The paper prints A with a plus sign, which is
-    symmetric and leaves the manifold.
-    """
-    return U + step * torch.cat([G, U], dim=1) @ cayley_coordinates(U, G, step)
 
 
 def subspace_distance(U: Tensor, V: Tensor) -> float:

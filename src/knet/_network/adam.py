@@ -1,28 +1,32 @@
-"""Adam in plain tensor operations: torch's own pulls in its compiler, seconds of imports, at the first step."""
+"""Adam in plain tensor operations: torch's own imports its compiler, which takes seconds, at the first step."""
 
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
-TINY = 1e-30  # far below eps^2; from zero, small gradients give denormal numbers, whose roots cost 20 times more
+TINY = 1e-30  # far below eps^2; small gradients added to zero give denormal numbers, whose roots cost 20 times more
 
 
 class Adam:
     """Adam (Kingma and Ba) over a few tensors."""
 
     def __init__(
-        self, params: Iterable[nn.Parameter], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+        self,
+        params: Iterable[nn.Parameter],
+        learning_rate: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
     ) -> None:
         self.params = [param for param in params if param.requires_grad]
-        self.lr, self.betas, self.eps = lr, betas, eps
+        self.learning_rate, self.betas, self.eps = learning_rate, betas, eps
         self.means = [torch.zeros_like(param) for param in self.params]
         self.squares = [torch.full_like(param, TINY, requires_grad=False) for param in self.params]
         self.roots = [torch.empty_like(param, requires_grad=False) for param in self.params]  # scratch
         self.n_steps = 0
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Remove the gradients."""
         for param in self.params:
             param.grad = None
 
@@ -32,7 +36,7 @@ class Adam:
         self.n_steps += 1
         keep_mean, keep_square = self.betas
         root_correction = (1 - keep_square**self.n_steps) ** 0.5
-        rate = self.lr * root_correction / (1 - keep_mean**self.n_steps)
+        rate = self.learning_rate * root_correction / (1 - keep_mean**self.n_steps)
         for param, mean, square, root in zip(self.params, self.means, self.squares, self.roots, strict=True):
             gradient: Tensor | None = param.grad
             if gradient is None:

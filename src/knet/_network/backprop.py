@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from knet._network.mlp import ResidualMLP
 
 
-class Written:
+class ManualBackprop:
     """Some restarts of a `ResidualMLP` with the gradient written out: no autograd, all weights in one flat tensor.
 
-    `forward` keeps what `backward` needs, `backward` fills `theta.grad`, `restore` puts `theta` into the network.
+    `forward` stores what `backward` needs, `backward` fills `theta.grad`, `restore` writes `theta` into the network.
     """
 
     def __init__(self, net: ResidualMLP, restarts: slice) -> None:
@@ -18,10 +18,11 @@ class Written:
         self.theta = nn.Parameter(torch.cat([target.reshape(-1) for target in self.targets]))
         self.theta.grad = torch.zeros_like(self.theta)
         self.parameters = [self.theta]
+        self.inputs: list[Tensor] = []  # of each layer, from `forward` to `backward`
         n_layers = len(net.weights)
-        layers, slopes = self._views(self.theta.detach()), self._views(self.theta.grad)
+        layers, gradients = self._views(self.theta.detach()), self._views(self.theta.grad)
         self.weights, self.biases = layers[:n_layers], layers[n_layers:]
-        self.weight_slopes, self.bias_slopes = slopes[:n_layers], slopes[n_layers:]
+        self.weight_gradients, self.bias_gradients = gradients[:n_layers], gradients[n_layers:]
 
     def _views(self, flat: Tensor) -> list[Tensor]:
         """Cut a flat tensor into the shapes of the network."""
@@ -30,27 +31,33 @@ class Written:
 
     def forward(self, X: Tensor) -> Tensor:
         """Map rows of shape (restarts, b, d) to (restarts, b, d')."""
-        self.inputs = [X]  # of each layer
+        self.inputs = [X]
         for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             self.inputs.append(torch.baddbmm(b, self.inputs[-1], W).relu_())
         return torch.baddbmm(self.biases[-1], self.inputs[-1], self.weights[-1]).baddbmm_(X, self.skip)
 
     def backward(self, slope: Tensor) -> None:
-        """Fill `theta.grad` from the slope in the output, once per `forward`."""
+        """Fill `theta.grad` from the gradient in the output, once per `forward`."""
         self._pass_down(slope)
 
     def backward_to_input(self, slope: Tensor) -> Tensor:
-        """Fill `theta.grad` and return the slope in X."""
+        """Fill `theta.grad` and return the gradient in X."""
         below = self._pass_down(slope)
         return torch.bmm(below, self.weights[0].mT).baddbmm_(slope, self.skip.mT)
 
     def _pass_down(self, slope: Tensor) -> Tensor:
-        """Fill the slope of every layer, the last one first, and return the slope in the output of the first one."""
+        """Fill the gradient of every layer, the last one first, and return that in the output of the first one.
+
+        The stored activations are overwritten, so that a second call needs another `forward`.
+        """
+        if not self.inputs:
+            raise RuntimeError("Every backward pass needs its own forward pass.")
+        inputs, self.inputs = self.inputs, []
         for i in reversed(range(len(self.weights))):
-            H = self.inputs[i]
-            torch.bmm(H.mT, slope, out=self.weight_slopes[i])
-            torch.sum(slope, 1, keepdim=True, out=self.bias_slopes[i])
-            if i > 0:  # ReLU lets the slope pass where its output is above 0
+            H = inputs[i]
+            torch.bmm(H.mT, slope, out=self.weight_gradients[i])
+            torch.sum(slope, 1, keepdim=True, out=self.bias_gradients[i])
+            if i > 0:  # the gradient of ReLU is 1 if its output is positive
                 slope = torch.bmm(slope, self.weights[i].mT).mul_(H.sign_())
         return slope
 
@@ -60,14 +67,14 @@ class Written:
             target.copy_(trained)
 
 
-class Taped:
-    """Any network behind the same three methods, with the gradient from autograd."""
+class AutogradBackprop:
+    """Any network with the same three methods, with the gradient from autograd."""
 
     def __init__(self, net: nn.Module) -> None:
         self.net, self.parameters = net, [param for param in net.parameters() if param.requires_grad]
 
     def forward(self, X: Tensor) -> Tensor:
-        """Map rows, and remember how."""
+        """Map rows and record the operations."""
         with torch.enable_grad():
             self.input = X.detach().requires_grad_()
             output: Tensor = self.net(self.input)
@@ -75,11 +82,11 @@ class Taped:
         return output.detach()
 
     def backward(self, slope: Tensor) -> None:
-        """Set the gradients from the slope in the output."""
+        """Set the gradients from the gradient in the output."""
         self.backward_to_input(slope)
 
     def backward_to_input(self, slope: Tensor) -> Tensor:
-        """Set the gradients and return the slope in X."""
+        """Set the gradients and return the gradient in X."""
         sources = [*self.parameters, self.input]
         *gradients, below = torch.autograd.grad(self.output, sources, slope, allow_unused=True, materialize_grads=True)
         for param, gradient in zip(self.parameters, gradients, strict=True):
@@ -87,12 +94,12 @@ class Taped:
         return below
 
     def restore(self) -> None:
-        """Leave the weights: they were trained in place."""
+        """Do nothing: the weights were trained in place."""
 
 
-Trainable = Written | Taped
+Trainable = ManualBackprop | AutogradBackprop
 
 
 def trainable(net: nn.Module, restarts: slice) -> Trainable:
-    """Return the restarts of a network in the form that gradient steps need: written out where that is known."""
-    return Written(net, restarts) if isinstance(net, ResidualMLP) else Taped(net)
+    """Return the restarts of a network in the form that gradient steps need."""
+    return ManualBackprop(net, restarts) if isinstance(net, ResidualMLP) else AutogradBackprop(net)

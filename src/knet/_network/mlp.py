@@ -13,26 +13,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-FAINT = 1e-3  # of the usual first weights, for columns that start empty
+SMALL = 1e-3  # share of the usual initial weights, for columns of the embedding that start empty
 
 
 class ResidualMLP(nn.Module):
-    """psi(x) = x P + g(x), with g a ReLU network; exactly x P before the first step when g's last layer is zero.
+    """psi(x) = x P + g(x), with g a ReLU network; exactly x P before the first step if the last layer of g is zero.
 
-    Columns that P leaves empty start faint instead: from zero no gradient would ever reach them.
+    Columns that P leaves empty are initialised near zero instead: from zero no gradient would ever reach them.
 
     Parameters
     ----------
     skip : Tensor of shape (d, d')
         The fixed linear map P. Zero gives the plain network of the paper.
-    width, depth : int
-        Units of a hidden layer of g, and the number of hidden layers.
+    hidden_layer_sizes : sequence of int
+        Units of each hidden layer of g.
     n_restarts : int
-        Independent copies, their weights drawn apart.
+        Number of independent copies.
     generator : torch.Generator
         Source of the initial weights.
     zero_last : bool
-        Whether g starts as zero, or faint where P is.
+        Whether g starts as zero, or near zero in the columns that P leaves empty.
     """
 
     skip: Tensor
@@ -41,8 +41,7 @@ class ResidualMLP(nn.Module):
         self,
         skip: Tensor,
         *,
-        width: int,
-        depth: int,
+        hidden_layer_sizes: Sequence[int],
         n_restarts: int,
         generator: torch.Generator,
         zero_last: bool = True,
@@ -50,7 +49,7 @@ class ResidualMLP(nn.Module):
         super().__init__()
         self.register_buffer("skip", skip)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        sizes = [skip.shape[0], *[width] * depth, skip.shape[1]]
+        sizes = [skip.shape[0], *hidden_layer_sizes, skip.shape[1]]
         for n_in, n_out in pairwise(sizes):
             for shape, params in (((n_in, n_out), self.weights), ((1, n_out), self.biases)):
                 noise = torch.rand(n_restarts, *shape, generator=generator, dtype=torch.float64)
@@ -58,7 +57,7 @@ class ResidualMLP(nn.Module):
         if zero_last:
             empty = (skip == 0).all(0).to(skip.dtype)
             with torch.no_grad():
-                self.weights[-1].mul_(FAINT * empty)
+                self.weights[-1].mul_(SMALL * empty)
             nn.init.zeros_(self.biases[-1])
 
     def forward(self, X: Tensor) -> Tensor:
@@ -78,13 +77,13 @@ class ResidualMLP(nn.Module):
 
 
 class RowEncoder(nn.Module):
-    """One restart of a `ResidualMLP`, its weights laid out for products with many rows: the same map, faster."""
+    """One restart of a `ResidualMLP`, with weights stored for products with many rows: the same map, faster."""
 
     skip: Tensor
 
     def __init__(self, net: ResidualMLP) -> None:
         super().__init__()
-        self.skip = net.skip.contiguous()  # one layout, however it was made: the same bits
+        self.skip = net.skip.contiguous()  # the same layout in every case, so that bits repeat
         self.weights = [W.detach()[0].mT.contiguous() for W in net.weights]
         self.biases = [b.detach()[0, 0] for b in net.biases]
 
@@ -97,7 +96,7 @@ class RowEncoder(nn.Module):
 
 
 class Copies(nn.Module):
-    """A user's own module, copied once per restart; the copies differ by the batches they see."""
+    """A user's own module, copied once per restart; the copies differ by their batches."""
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -119,13 +118,13 @@ Encoder = ResidualMLP | Copies
 def linear_start(X: Tensor, n_components: int) -> Tensor:
     """Return P, (d, d'), the linear map that an encoder starts from.
 
-    The identity for d' = d; the identity with empty columns appended for d' > d, which keeps every distance; the
-    leading principal directions of X for d' < d, which lose the least of the squared distances.
+    The identity for d' = d; the identity with empty columns appended for d' > d, which keeps all distances; the
+    leading principal directions of X for d' < d, which keep the most of the squared distances.
     """
     n_features = X.shape[1]
     if n_components >= n_features:
         return torch.eye(n_features, n_components, dtype=X.dtype, device=X.device)
-    centered = (X - X.mean(0)).cpu().double()  # some devices have no doubles
+    centered = (X - X.mean(0)).cpu().double()  # some devices have no double precision
     _, directions = torch.linalg.eigh(centered.mT @ centered)
     P = directions.flip(1)[:, :n_components]
     largest = P.gather(0, P.abs().argmax(0, keepdim=True))  # fixed signs: the same map on every machine

@@ -10,7 +10,7 @@ from knet._network.adam import Adam
 
 
 def batches(n: int, batch_size: int, n_steps: int, n_restarts: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yield row indices of shape (restarts, b) for `n_steps` steps; each pass over the rows is a fresh shuffle."""
+    """Yield row indices of shape (restarts, b) for `n_steps` steps; each pass over the rows is a new shuffle."""
     n_batches = max(1, round(n / batch_size))
     done = 0
     while done < n_steps:
@@ -31,7 +31,7 @@ def pretrain(
     n_restarts: int,
     generator: torch.Generator,
     batch_size: int = 64,
-    lr: float = 3e-3,
+    learning_rate: float = 3e-3,
     max_steps: int = 6000,
     check_every: int = 500,
     min_gain: float = 0.05,
@@ -39,10 +39,10 @@ def pretrain(
     """Pre-train both halves towards ||XP - Psi||^2 + ||X - f(X)||^2 -> min [INIT]; return the error reached.
 
     With d' = d the target P is the identity, as in the paper. The learning rate falls to zero along a cosine; training
-    ends early when `check_every` steps lowered the error by less than the share `min_gain`.
+    stops early if `check_every` steps lower the error by less than the share `min_gain`.
     """
     params = [*encoder.parameters(), *decoder.parameters()]
-    optimizer = Adam(params, lr)
+    optimizer = Adam(params, learning_rate)
     best, total = math.inf, 0.0
     for step, rows in enumerate(batches(len(X), batch_size, max_steps, n_restarts, generator), start=1):
         X_batch = X[rows]
@@ -50,7 +50,7 @@ def pretrain(
         error = (X_batch @ P - Psi).square().mean() + (X_batch - decoder(Psi)).square().mean()
         optimizer.zero_grad()
         error.backward()
-        optimizer.lr = lr * (1 + math.cos(math.pi * (step - 1) / max_steps)) / 2
+        optimizer.learning_rate = learning_rate * (1 + math.cos(math.pi * (step - 1) / max_steps)) / 2
         optimizer.step()
         total += float(error.detach())
         if step % check_every == 0:

@@ -1,70 +1,118 @@
-"""The command `knet scan`: a table in, a comparison of numbers of clusters out."""
+"""The command `knet scan`: compare numbers of clusters for a table."""
+
+from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
+import typer
 
-from knet.cli.commands import read_to_fit
-from knet.inspect.scan import Scan
-from knet.inspect.scan import scan as scan_clusters
-from knet.tables.read import check_suffix
-from knet.tables.write import check_target, new_file, write_batches
+from knet.cli import options as opt
+from knet.cli.messages import print_summary
+from knet.cli.threads import limit_threads
 
-PICTURES = (".png", ".svg", ".pdf")
+if TYPE_CHECKING:
+    from knet.inspect.scan import Scan
+
+EXAMPLES = "Examples:  knet scan data.csv --plot scan.png   |   knet scan data.csv --from 2 --to 20 --json"
+IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def scan(
-    data: str,
-    choices: Mapping[str, Any],
-    clusters: range,
-    *,
-    output: Path | None = None,
-    plot: Path | None = None,
-    header: bool | None = None,
-    seed: int = 0,
-    quiet: bool = False,
-    force: bool = False,
-) -> dict[str, Any]:
-    """Compare numbers of clusters for a table; the comparison goes to standard output where no file is given."""
-    for path in (output, plot):
-        if path is not None:
-            check_target(path, force=force)
+    data: opt.Data,
+    first: Annotated[int, typer.Option("--from", help="Smallest number of clusters to consider.")] = 2,
+    last: Annotated[int, typer.Option("--to", help="Largest number of clusters to consider.")] = 10,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Table to write; default: standard output.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Image to write: .png, .svg or .pdf.")] = None,
+    id_col: opt.IdCol = None,
+    target: Annotated[str | None, typer.Option(help="Column with known labels; left out.")] = None,
+    columns: opt.Columns = None,
+    drop: opt.Drop = None,
+    impute: opt.Impute = None,
+    one_hot: opt.OneHot = False,
+    dates: opt.Dates = False,
+    header: opt.Header = None,
+    random_state: opt.RandomState = 0,
+    threads: opt.Threads = None,
+    as_json: opt.Json = False,
+    force: opt.Force = False,
+) -> None:
+    """Advise on the number of clusters: which numbers the data support, if any.
+
+    The comparison is written to standard output as CSV, or to --output; the advice to standard error.
+    """
+    if first > last:
+        raise ValueError(f"--from {first} is above --to {last}.")
+    chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
+    chosen.check()
+    _check_files(output, plot, force=force)
+    from knet import scan as compare  # slow: after the checks
+    from knet.cli.columns import read_to_fit
+
+    with limit_threads(threads):
+        table, recipe = read_to_fit(data, chosen, header)
+        started = time.perf_counter()
+        found = compare(recipe.apply(table), range(first, last + 1), random_state=random_state)
+        seconds = round(time.perf_counter() - started, 2)
+    written = _write(found, output, plot, to_stdout=output is None and not as_json, force=force)
+    print_summary(
+        {
+            "rows": len(table),
+            "best": found.best,
+            "supported": found.supported,
+            "advice": found.advice,
+            "seconds": seconds,
+            **written,
+            **({"table": found.table} if as_json else {}),
+        },
+        as_json=as_json,
+    )
+
+
+def _check_files(output: Path | None, plot: Path | None, *, force: bool) -> None:
+    """Raise an error before the scan starts if a file cannot be written after it."""
+    from knet.tables.read import check_suffix
+    from knet.tables.write import check_target
+
+    for path in filter(None, (output, plot)):
+        check_target(path, force=force)
     if output is not None:
         check_suffix(str(output), "write")
-    if plot is not None:
-        _check_picture(plot)
-    table, recipe = read_to_fit(data, choices, header)
-    X = recipe.apply(table)
-    started = time.perf_counter()
-    found = scan_clusters(X, clusters, random_state=seed)
-    done: dict[str, Any] = {"rows": len(X), "best": found.best, "supported": found.supported, "advice": found.advice}
-    done["seconds"] = round(time.perf_counter() - started, 2)
-    if output is not None or not quiet:
-        write_batches(iter([pa.Table.from_pylist(found.table)]), output, force=force)
-        done |= {} if output is None else {"output": str(output)}
-    if plot is not None:
-        _draw_scan(found, plot, force)
-        done["plot"] = str(plot)
-    return done | ({"table": found.table} if quiet else {})
-
-
-def _check_picture(path: Path) -> None:
-    """Raise before the work starts where a picture could not be drawn after it."""
-    if path.suffix.lower() not in PICTURES:
-        raise ValueError(f"{path} must end in one of {', '.join(PICTURES)}.")
+    if plot is None:
+        return
+    if plot.suffix.lower() not in IMAGE_SUFFIXES:
+        raise ValueError(f"{plot} must end in one of {', '.join(IMAGE_SUFFIXES)}.")
     if find_spec("matplotlib") is None:
-        raise ValueError("Pictures need matplotlib. Install it with: pip install 'knet[plots]'")
+        raise ValueError("Plots need matplotlib. Install it with: pip install 'knet[plots]'")
 
 
-def _draw_scan(found: Scan, path: Path, force: bool) -> None:
-    """Write the picture of a scan."""
+def _write(found: Scan, output: Path | None, plot: Path | None, *, to_stdout: bool, force: bool) -> dict[str, Any]:
+    """Write the table and the image; return the names of the files."""
+    import pyarrow as pa
+
+    from knet.tables.write import write_batches
+
+    written = {}
+    if output is not None or to_stdout:
+        write_batches(iter([pa.Table.from_pylist(found.table)]), output, force=force)
+    if output is not None:
+        written["output"] = str(output)
+    if plot is not None:
+        _plot(found, plot, force=force)
+        written["plot"] = str(plot)
+    return written
+
+
+def _plot(found: Scan, path: Path, *, force: bool) -> None:
+    """Write the image of a scan."""
     from matplotlib.figure import Figure
 
     from knet import plots
+    from knet.tables.write import new_file
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     plots.scan(found, figure.subplots())

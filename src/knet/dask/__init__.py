@@ -1,20 +1,26 @@
-"""Rows beyond one machine: lazy results on Dask collections, a fit on a sample of them, and folders of files.
+"""More rows than one machine can store: lazy results on Dask collections, fits on a sample of them, folders of files.
 
 Imports the estimator, `blocks`, `model_file` and `tables`. Needs the extra `dask`.
+
+The model is one node of the Dask graph: every worker fetches it once, and every task refers to it. If a worker dies,
+its blocks are recomputed. Without a cluster, Dask uses threads of this process.
+
+Examples
+--------
+>>> import dask.array as da
+>>> import knet.dask
+>>> from knet import KNet
+>>> from knet.datasets import make_moon
+>>> X, y = make_moon(1000, random_state=0)
+>>> many = da.from_array(X, chunks=(250, 2))
+>>> model = knet.dask.fit(KNet(n_clusters=2, random_state=0), many, sample_size=300)
+>>> knet.dask.predict(model, many).compute().shape
+(1000,)
 """
 
-from knet.dask.collections import (
-    drift,
-    fit,
-    label,
-    predict,
-    predict_proba,
-    refine,
-    sample,
-    score_samples,
-    summarize,
-    transform,
-)
+from knet.dask.lazy import label, predict, predict_proba, score_samples, transform
+from knet.dask.statistics import drift, summarize
+from knet.dask.training import fit, refine, sample
 
 __all__ = [
     "drift",

@@ -1,8 +1,8 @@
-"""Many files labelled on a Dask cluster: one output file per input partition, in a folder that belongs to one model.
+"""Many files labelled on a Dask cluster: one output file per file part, in a folder that belongs to one model.
 
-A partition is a file, or a run of row groups of a large Parquet file. Its output appears whole or not at all, and names
-in its metadata the model and the source that it comes from, so that a second run finds out what is left to do. A file
-at the top of the folder names the model too, and a run with another one is refused.
+A file part is a file, or some row groups of a large Parquet file. Its output file is either complete or absent. The
+metadata of an output file name the model and the source, so that a second run can skip finished parts. A file at the
+top of the folder also names the model, and a run with another model is refused.
 """
 
 import glob
@@ -29,31 +29,32 @@ except ImportError as error:
     raise ImportError(f"--dask needs {error.name}. Install it with: pip install 'knet[dask]'") from error
 
 from knet import __version__
-from knet.blocks import ModelRef, columns, torch_threads
+from knet._math.threads import limit_threads
+from knet.blocks import ModelRef, columns
 from knet.tables.read import SUFFIXES, Source, check_suffix
 from knet.tables.recipe import Recipe, near_miss
 from knet.tables.whole_files import whole_file
 from knet.tables.write import Sink
 
-PART_ROWS = 4_000_000  # rows of a Parquet file that make one partition, to whole row groups
+PART_ROWS = 4_000_000  # rows of a part of a Parquet file, rounded up to whole row groups
 STAMP = "_knet.json"
-KEY = b"knet"  # of the metadata of an output file
-IN_FLIGHT = 4  # partitions that wait per worker thread: the scheduler holds no more, however many there are
+KEY = b"knet"  # in the metadata of an output file
+IN_FLIGHT = 4  # file parts submitted per worker thread: the scheduler never stores more, whatever their number
 CONNECT_SECONDS, WORKER_SECONDS = 10, 60
 
 
 @dataclass(frozen=True)
-class Partition:
-    """Rows of one file, and the file that their labels go to."""
+class FilePart:
+    """Rows of a file, and the output file for their labels."""
 
     source: str
     output: Path
-    groups: tuple[int, int] | None = None  # row groups of a Parquet file, from and to
+    groups: tuple[int, int] | None = None  # first and end of the row groups of a Parquet file; None is all rows
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is done to every partition: it travels to the workers once, as the model in it does."""
+    """What is computed for every file part; sent to each worker once, with the model."""
 
     ref: ModelRef
     recipe: Recipe
@@ -64,7 +65,7 @@ class Job:
 
     @property
     def stamp(self) -> dict[str, Any]:
-        """Return what has to be equal in all files of a folder."""
+        """Return the facts that must be equal in all files of a folder."""
         return {
             "model": self.ref.fingerprint,
             "outputs": list(self.outputs),
@@ -75,7 +76,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a partition."""
+    """The result of a file part."""
 
     rows: int
     sizes: list[int]
@@ -83,25 +84,25 @@ class Done:
     unseen: dict[str, int] = field(default_factory=dict)
 
 
-def plan(data: str, folder: Path) -> list[Partition]:
-    """Return the partitions of all files that a pattern or a folder names; outputs lie as the sources do."""
+def plan(data: str, folder: Path) -> list[FilePart]:
+    """Return the parts of all files of a pattern or folder; the output folder mirrors the input folder."""
     base, files = _files(data, folder)
-    partitions = [part for file in files for part in _split(file, folder / file.relative_to(base))]
-    outputs = [part.output for part in partitions]
+    parts = [part for file in files for part in _split(file, folder / file.relative_to(base))]
+    outputs = [part.output for part in parts]
     if len(set(outputs)) < len(outputs):
         twice = next(path for path in outputs if outputs.count(path) > 1)
-        raise ValueError(f"Two input files would write {twice}. Label them into folders of their own.")
-    return partitions
+        raise ValueError(f"Two input files would write {twice}. Write the labels of each into another folder.")
+    return parts
 
 
 def _files(data: str, folder: Path) -> tuple[Path, list[Path]]:
-    """Return the folder that all files are below, and the files in order, without hidden ones and those of `folder`."""
+    """Return the common folder of all files, and the files in order, without hidden files and those in `folder`."""
     whole = Path(data).is_dir()
     pattern = Path(data, "**", "*") if whole else Path(data)
     magic = [number for number, part in enumerate(pattern.parts) if glob.has_magic(part)]
     base = Path(*pattern.parts[: magic[0]]) if magic else pattern.parent
     if folder.resolve() == base.resolve():
-        raise ValueError(f"The output folder {folder} is that of the input. Choose another one.")
+        raise ValueError(f"The output folder {folder} is also the input folder. Choose another one.")
     found = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True)) if Path(name).is_file()]
     files = [
         path
@@ -117,12 +118,12 @@ def _files(data: str, folder: Path) -> tuple[Path, list[Path]]:
     return base, files
 
 
-def _split(file: Path, output: Path) -> Iterator[Partition]:
-    """Yield the partitions of a file: itself, or runs of row groups where it is a large Parquet file."""
+def _split(file: Path, output: Path) -> Iterator[FilePart]:
+    """Yield the parts of a file: the file itself, or groups of its row groups if it is a large Parquet file."""
     source = os.path.abspath(file)
     output = output.absolute().with_name(f"{output.name.removesuffix('.parquet')}.parquet")
     if file.suffix.lower() != ".parquet":
-        yield Partition(source, output)
+        yield FilePart(source, output)
         return
     try:
         metadata = pa_parquet.read_metadata(file)
@@ -137,11 +138,11 @@ def _split(file: Path, output: Path) -> Iterator[Partition]:
             start, rows = group + 1, 0
     for number, run in enumerate(runs if len(runs) > 1 else [None]):
         path = output if run is None else output.with_name(f"{output.stem}-{number:05}.parquet")
-        yield Partition(source, path, run)
+        yield FilePart(source, path, run)
 
 
 def open_folder(folder: Path, job: Job, *, force: bool) -> None:
-    """Make the output folder or check that it belongs to this job; with `force`, one of another job starts anew."""
+    """Create the output folder, or check that it belongs to this job; `force` clears a folder of another job."""
     stamp = folder / STAMP
     if not stamp.exists():
         if folder.is_dir() and any(folder.iterdir()):
@@ -152,10 +153,10 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
         return
     if not force:
         if found.get("model") == job.ref.fingerprint:
-            raise FileExistsError(f"The folder {folder} holds other columns of this model's. Choose another one.")
+            raise FileExistsError(f"The folder {folder} contains other columns of this model. Choose another one.")
         raise FileExistsError(
-            f"The folder {folder} holds the labels of another model ({str(found.get('model'))[:12]}..., this one is "
-            f"{job.ref.fingerprint[:12]}...). Choose another folder, or say --force to start it anew."
+            f"The folder {folder} contains the labels of another model ({str(found.get('model'))[:12]}..., this one is "
+            f"{job.ref.fingerprint[:12]}...). Choose another folder, or use --force to replace them."
         )
     for path in folder.rglob("*.parquet"):
         if _metadata(path) is not None:
@@ -165,15 +166,15 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
 
 
 def _claim(stamp: Path, job: Job) -> None:
-    """Name the model in its folder; of two runs that come at once, the first one does."""
+    """Write the model's fingerprint into its folder; if two runs start at the same time, the first one writes it."""
     stamp.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError), open(stamp, "x", encoding="utf-8") as file:
         json.dump({"knet": __version__, **job.stamp}, file, indent=1)
 
 
-def remove_stale(partitions: list[Partition]) -> None:
-    """Remove outputs of earlier runs that a source no longer has, because the file was replaced by a shorter one."""
-    planned, sources = {part.output for part in partitions}, {part.source for part in partitions}
+def remove_stale(parts: list[FilePart]) -> None:
+    """Remove outputs of earlier runs for parts that no longer exist, because a file was replaced by a shorter one."""
+    planned, sources = {part.output for part in parts}, {part.source for part in parts}
     for folder in {path.parent for path in planned if path.parent.is_dir()}:
         for path in set(folder.glob("*.parquet")) - planned:
             if ((_metadata(path) or {}).get("source") or [None])[0] in sources:
@@ -189,7 +190,7 @@ def _read_stamp(path: Path) -> dict[str, Any]:
 
 
 def _metadata(path: Path) -> dict[str, Any] | None:
-    """Return what knet noted in an output file; None where there is no such file, or another one."""
+    """Return the facts that knet wrote into an output file; None if there is no file, or knet did not write it."""
     try:
         found = (pa_parquet.read_metadata(path).metadata or {}).get(KEY)
     except (OSError, pa.ArrowException):
@@ -197,13 +198,13 @@ def _metadata(path: Path) -> dict[str, Any] | None:
     return None if found is None else dict(json.loads(found))
 
 
-def label_partition(part: Partition, job: Job) -> Done:
-    """Label one partition, on a worker; one that is finished is left as it is."""
+def label_part(part: FilePart, job: Job) -> Done:
+    """Label a file part, on a worker; a part that is already finished is skipped."""
     try:
         source = os.stat(part.source)
     except OSError as error:
         raise FileNotFoundError(
-            f"The worker on {socket.gethostname()} cannot read {part.source}. Put the data where all workers see it."
+            f"The worker on {socket.gethostname()} cannot read {part.source}. Put it where all workers can read it."
         ) from error
     origin = {
         **job.stamp,
@@ -214,25 +215,27 @@ def label_partition(part: Partition, job: Job) -> Done:
         return Done(found["rows"], found["sizes"], skipped=True)
     part.output.parent.mkdir(parents=True, exist_ok=True)
     for stale in part.output.parent.glob(f".{glob.escape(part.output.name)}.*"):
-        stale.unlink(missing_ok=True)  # of a worker that was killed
-    with torch_threads(job.threads):
+        stale.unlink(missing_ok=True)  # left by a worker that was killed
+    with limit_threads(job.threads):
         return _write(part, job, origin)
 
 
-def _write(part: Partition, job: Job, origin: Mapping[str, Any]) -> Done:
-    """Write the labels of a partition, and into the metadata what they come from and add up to."""
+def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
+    """Write the labels of a file part, and its origin, number of rows and cluster sizes into the metadata."""
     predictor = job.ref.load().predictor
     recipe = Recipe(job.recipe.columns)
     sizes: NDArray[np.int64] = np.zeros(len(predictor.centers), np.int64)
 
     def labelled(X: NDArray[np.float64], ids: Any) -> pa.Table:
-        out = columns(predictor, X, job.outputs)
+        out = columns(predictor, X, {"label", *job.outputs})  # the sizes need labels, also if no column is written
         sizes[:] += np.bincount(out["label"], minlength=len(sizes))
+        if "label" not in job.outputs:
+            del out["label"]
         return pa.table(({} if job.id_col is None else {job.id_col: ids}) | out)
 
     with Source(part.source, job.header, groups=part.groups) as source, whole_file(part.output) as temporary:
-        nothing = pa.array([], _id_type(source, job.id_col))
-        empty = labelled(np.empty((0, len(recipe.outputs))), nothing)
+        no_ids = pa.array([], _id_type(source, job.id_col))
+        empty = labelled(np.empty((0, len(recipe.outputs))), no_ids)
         sink = Sink(empty.schema, temporary, ".parquet")
         for table in source.batches(recipe.types(source.names, job.id_col)):
             sink.write(labelled(recipe.apply(table), None if job.id_col is None else table[job.id_col]))
@@ -243,7 +246,7 @@ def _write(part: Partition, job: Job, origin: Mapping[str, Any]) -> Done:
 
 
 def _id_type(source: Source, id_col: str | None) -> Any:
-    """Return the type that a file's identifiers have; text files keep them as they are written."""
+    """Return the type of a file's identifiers; those of text files stay text."""
     if id_col is None:
         return pa.null()
     if id_col not in source.names:
@@ -255,7 +258,7 @@ def _id_type(source: Source, id_col: str | None) -> Any:
 
 @contextmanager
 def cluster(spec: str) -> Iterator[Client]:
-    """Connect to the workers that `--dask` names: `local:N` starts N processes, an address is that of a scheduler."""
+    """Connect to the workers of `--dask`: `local:N` starts N processes, other values are a scheduler's address."""
     kind, _, count = spec.partition(":")
     if kind == "local" and count.isdigit() and int(count) > 0:
         options = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.ERROR}
@@ -269,24 +272,26 @@ def cluster(spec: str) -> Iterator[Client]:
     try:
         client = Client(spec, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise ConnectionError(f"No Dask scheduler answers at {spec}. Is it running, and does the port fit?") from error
+        raise ConnectionError(
+            f"No Dask scheduler answers at {spec}. Check that it is running, and the port."
+        ) from error
     with client:
         _check_workers(client, spec)
         yield client
 
 
 def _check_workers(client: Client, spec: str) -> None:
-    """Raise where there are no workers, or where they lack knet."""
+    """Raise if there are no workers, or if they lack knet or have another version of it."""
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
     except TimeoutError as error:
         raise ConnectionError(f"The scheduler at {spec} has no workers. Start some, or use local:N.") from error
 
-    def found() -> str:  # travels as code: a function of knet's could not be found where knet is missing
+    def found() -> str:  # a local function is sent as code, so it also runs if a worker has no knet
         from importlib import import_module
 
         try:
-            return str(import_module("knet.partitions").__version__)
+            return str(import_module("knet.dask.files").__version__)
         except ImportError as error:
             return f"no {error.name}"
 
@@ -296,36 +301,36 @@ def _check_workers(client: Client, spec: str) -> None:
         raise ImportError(f"The workers at {spec} have knet {version}, this is {__version__}. Install the same one.")
 
 
-def run(client: Client, partitions: list[Partition], job: Job) -> Iterator[Done]:
-    """Label all partitions and yield what became of each, as they come; few are submitted at a time."""
-    held = client.submit(_same, job, key=f"knet-job-{job.ref.fingerprint[:16]}-{time.time_ns()}")
-    waiting, places = iter(partitions), dict[Future, Partition]()
+def run(client: Client, parts: list[FilePart], job: Job) -> Iterator[Done]:
+    """Label all file parts and yield their results as they arrive; few are submitted at a time."""
+    sent = client.submit(_same, job, key=f"knet-job-{job.ref.fingerprint[:16]}-{time.time_ns()}")
+    waiting, running = iter(parts), dict[Future, FilePart]()
     finished = as_completed(loop=client.loop)
 
     def submit(count: int) -> None:
         for part in islice(waiting, count):
-            future = client.submit(label_partition, part, held, pure=False)
-            places[future] = part
+            future = client.submit(label_part, part, sent, pure=False)
+            running[future] = part
             finished.add(future)
 
     submit(IN_FLIGHT * max(1, sum(client.nthreads().values())))
     try:
         for future in finished:
-            done = _result(future, places.pop(future))
+            done = _result(future, running.pop(future))
             submit(1)
             yield done
     finally:
-        client.cancel(list(places))
+        client.cancel(list(running))
 
 
-def _result(future: Future, part: Partition) -> Done:
-    """Return what a worker found, or raise what went wrong with the name of the file."""
+def _result(future: Future, part: FilePart) -> Done:
+    """Return the result of a worker, or raise its error with the name of the file."""
     try:
         done: Done = future.result()
     except KilledWorker as error:
         raise ChildProcessError(
-            f"Workers died again and again over {part.source}, most likely for want of memory. "
-            "Give them more, or start fewer on a machine."
+            f"Several workers died while they labelled {part.source}, probably because memory ran out. "
+            "Give the workers more memory, or start fewer of them on a machine."
         ) from error
     except ValueError as error:
         text = str(error)

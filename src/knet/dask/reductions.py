@@ -1,7 +1,7 @@
-"""Sums over blocks of rows that merge in a tree: a uniform sample, statistics of the clusters, a round of Lloyd's.
+"""Reductions over blocks of rows: a uniform sample, statistics of the clusters, an iteration of Lloyd's algorithm.
 
-Each has a function for one block and one that merges the results of several. Merged in the order of the blocks, they
-give the same result to the bit, whoever computes which block, and when.
+Each has a function for a single block and a function that merges the results of several blocks. Results are merged in
+the order of the blocks, so they are bit-identical whichever worker computes a block, and when.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from knet.blocks import ModelRef, slices, torch_threads
-from knet.predictor import Floats
+from knet._math.arrays import Floats
+from knet._math.threads import limit_threads
+from knet.blocks import ModelRef, slices
 
-DOUBTFUL = 0.7  # a certainty below which a row's cluster is doubtful, as in the report
+DOUBTFUL = 0.7  # a row whose largest membership is below this is doubtful, as in the report
 Counts = NDArray[np.int64]
 
 
@@ -28,11 +29,11 @@ class Drawn:
     keys : ndarray of shape (n,)
         A random number for every row.
     block, row : ndarrays of shape (n,)
-        Where each row stands: the number of its block, and its place in it.
+        Position of each row: the number of its block, and its place in the block.
     rows : ndarray or DataFrame of n rows
         The rows themselves.
     lengths : dict
-        Number of rows of every block seen.
+        Number of rows of every block read.
     """
 
     keys: NDArray[np.uint64]
@@ -43,14 +44,14 @@ class Drawn:
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """Return the position of each row among all rows, once all blocks are merged."""
+        """Return the position of each row among all rows; valid after all blocks are merged."""
         starts = np.cumsum([0, *(self.lengths[i] for i in range(len(self.lengths)))])
-        at: NDArray[np.int64] = starts[self.block] + self.row
-        return at
+        positions: NDArray[np.int64] = starts[self.block] + self.row
+        return positions
 
 
 def draw(block: Any, number: int, size: int, seed: int) -> Drawn:
-    """Draw at most `size` rows of a block; its keys depend on the seed and the number of the block alone."""
+    """Draw at most `size` rows of a block; the keys depend only on the seed and the number of the block."""
     n_rows = block.shape[0]
     keys = np.random.Generator(np.random.Philox([seed, number])).integers(2**64 - 1, size=n_rows, dtype=np.uint64)
     kept = np.sort(_smallest(keys, size))
@@ -70,7 +71,7 @@ def merge_drawn(parts: Sequence[Drawn], size: int) -> Drawn:
 
 
 def _smallest(keys: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
-    """Return the places of the smallest keys, at most `size`; of equal ones, the first."""
+    """Return the places of the `size` smallest keys; the first keys win ties."""
     if len(keys) <= size:
         return np.arange(len(keys))
     bound = np.partition(keys, size - 1)[size - 1]
@@ -83,7 +84,7 @@ def _take(rows: Any, places: NDArray[np.int64]) -> Any:
 
 
 def _join(parts: list[Any]) -> Any:
-    """Put tables or arrays below each other; empty ones say nothing about types."""
+    """Concatenate tables or arrays; empty ones are left out because their dtypes may be wrong."""
     filled = [part for part in parts if len(part)] or parts[:1]
     if not hasattr(filled[0], "iloc"):
         return np.concatenate(filled)
@@ -94,9 +95,9 @@ def _join(parts: list[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Moments:
-    """Per cluster: how many rows, the mean of each column, and the squared deviations from it, summed.
+    """Per cluster: the number of rows, the mean of each column, and the sum of squared deviations from it.
 
-    `n_doubtful` rows belong to their cluster with little certainty; `n_unfamiliar` rows score below a threshold.
+    `n_doubtful` rows have no membership of at least `DOUBTFUL`; `n_unfamiliar` rows score below a threshold.
     """
 
     counts: Counts
@@ -107,9 +108,9 @@ class Moments:
 
 
 def moments(block: Any, ref: ModelRef, dtype: DTypeLike, threads: int, threshold: float) -> Moments:
-    """Return the statistics of one block."""
+    """Return the statistics of a block."""
     model = ref.load()
-    with torch_threads(threads):
+    with limit_threads(threads):
         parts = [_moments(X, model.predictor, threshold) for X in slices(block, model, dtype)]
     n_clusters = len(model.predictor.centers)
     nothing = np.zeros((n_clusters, model.n_features))
@@ -130,7 +131,7 @@ def _moments(X: Floats, predictor: Any, threshold: float) -> Moments:
 
 
 def merge_moments(parts: Sequence[Moments]) -> Moments:
-    """Merge the statistics of several blocks, by the update that does not lose digits to large means."""
+    """Merge the statistics of several blocks, with the update formula that is exact also if means are large."""
     first, *others = parts
     counts, means, squares = first.counts, first.means, first.squares
     for other in others:
@@ -145,7 +146,7 @@ def merge_moments(parts: Sequence[Moments]) -> Moments:
 
 @dataclass(frozen=True)
 class LloydSums:
-    """Per cluster: how many rows, and the sum of them in the embedding; over all, the squared distances to centres."""
+    """Per cluster: the number and the sum of its embedded rows; `inertia` sums all squared distances to the centres."""
 
     counts: Counts
     sums: Floats
@@ -153,9 +154,9 @@ class LloydSums:
 
 
 def lloyd_sums(block: Any, ref: ModelRef, dtype: DTypeLike, threads: int, centers: Floats) -> LloydSums:
-    """Assign the rows of a block to given centres, and sum them up."""
+    """Assign the rows of a block to given centres, and sum the rows of each centre."""
     model = ref.load()
-    with torch_threads(threads):
+    with limit_threads(threads):
         parts = [_lloyd_sums(model.predictor.embed(X), centers) for X in slices(block, model, dtype)]
     return merge_lloyd([LloydSums(np.zeros(len(centers), np.int64), np.zeros(centers.shape), 0.0), *parts])
 

@@ -1,7 +1,7 @@
 """Moon and the spirals of the paper, generated.
 
 Shapes, sizes, noise and the order of the classes follow the files published with the paper. Rows come sorted by class
-and along each curve, so that a good kernel matrix shows its blocks without reordering.
+and along each curve, so that the blocks of a good kernel matrix are visible without reordering.
 """
 
 import math
@@ -14,11 +14,11 @@ from knet.datasets.public_files import Dataset
 Seed = int | np.random.Generator | np.random.RandomState | None
 
 
-THREE_ARM_GAP = 4.0  # radians between the arms of the paper's spiral, which are not evenly spread
+THREE_ARM_GAP = 4.0  # radians between the arms of the paper's spiral, which are not evenly spaced
 
 
 def make_moon(n_samples: int = 1000, noise: float = 0.1, random_state: Seed = None) -> Dataset:
-    """Return two parabolas that reach into each other, the paper's Moon.
+    """Return two interleaved parabolas, the paper's Moon.
 
     With t evenly spaced in [-2, 2], class 0 is (t, t^2), open upwards, and class 1 is (t + 2, 8 - 1.4 t^2), open
     downwards. Gaussian noise is added to both coordinates.
@@ -26,11 +26,11 @@ def make_moon(n_samples: int = 1000, noise: float = 0.1, random_state: Seed = No
     Parameters
     ----------
     n_samples : int, default=1000
-        Rows in all; class 0 has the odd one.
+        Total number of rows; if it is odd, class 0 has one row more.
     noise : float, default=0.1
         Standard deviation of the noise.
     random_state : int, Generator, RandomState or None
-        Seed or source of the noise; None draws fresh entropy and leaves NumPy's global state alone.
+        Seed or source of the noise; None uses fresh entropy. NumPy's global state is not used.
 
     Returns
     -------
@@ -55,19 +55,19 @@ def make_spirals(n_samples: int = 3000, n_arms: int = 3, noise: float = 0.16, ra
     """Return interleaved spiral arms around the origin; three arms are the paper's Spiral1 and Spiral2.
 
     Along an arm the radius grows evenly from 0.3 to 2 while the angle turns clockwise by 2.4 radians. The noise is an
-    angle, so an arm is thinner near the origin. The paper's three arms start 4 radians apart, which leaves one gap
-    narrower than the other two; any other number of arms is spread evenly.
+    angle, so an arm is thinner near the origin. The paper's three arms start 4 radians apart, so one gap is
+    narrower than the other two; any other number of arms is spaced evenly.
 
     Parameters
     ----------
     n_samples : int, default=3000
-        Rows in all, divided over the arms as evenly as possible. 3000 is Spiral1, 30,000 is Spiral2.
+        Total number of rows, divided over the arms as evenly as possible. 3000 is Spiral1, 30,000 is Spiral2.
     n_arms : int, default=3
-        Number of arms, one class each. From about six on, neighbouring arms touch at the default noise.
+        Number of arms, one class each. With six or more, neighbouring arms touch at the default noise.
     noise : float, default=0.16
         Standard deviation of the angle, in radians.
     random_state : int, Generator, RandomState or None
-        Seed or source of the noise; None draws fresh entropy and leaves NumPy's global state alone.
+        Seed or source of the noise; None uses fresh entropy. NumPy's global state is not used.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def make_spirals(n_samples: int = 3000, n_arms: int = 3, noise: float = 0.16, ra
 
 
 def _check(n_samples: int, n_classes: int, noise: float) -> None:
-    """Raise where a dataset of these sizes cannot be made."""
+    """Raise if a dataset of these sizes is impossible."""
     if n_classes < 1:
         raise ValueError(f"n_arms must be at least 1. Got {n_classes!r} instead.")
     if n_samples < n_classes:

@@ -17,7 +17,7 @@ DATA_FOLDER = "KNET_DATA"  # the environment variable that names the folder
 def load_paper(name: str, folder: str | Path | None = None, random_state: int = 0) -> Dataset:
     """Return one of the paper's seven datasets by name.
 
-    Prepared files, NAME.csv with NAME_label.csv, are taken if the folder holds them. Otherwise Moon and the spirals are
+    Prepared files, NAME.csv with NAME_label.csv, are used if the folder has them. Otherwise Moon and the spirals are
     generated, Wine is scikit-learn's copy, and Cancer, Face and RCV are read from their public files, with the paper's
     preprocessing. Nothing is downloaded here: `download` does that.
 
@@ -26,9 +26,9 @@ def load_paper(name: str, folder: str | Path | None = None, random_state: int = 
     name : str
         One of `PAPER_DATASETS`.
     folder : str or Path, default=None
-        The data folder; None takes the environment variable KNET_DATA.
+        The data folder; None uses the environment variable KNET_DATA.
     random_state : int, default=0
-        Seed of what is generated, and of the articles drawn for RCV.
+        Seed of the generated data, and of the articles drawn for RCV.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def load_paper(name: str, folder: str | Path | None = None, random_state: int = 
         files = ", ".join(file.name for file in PUBLIC_FILES[name])
         raise FileNotFoundError(
             f"The dataset {name!r} needs a data folder with {name}.csv and {name}_label.csv, or with {files}: pass "
-            f"folder=..., or set {DATA_FOLDER}. knet.datasets.download({name!r}, folder) fetches what is public."
+            f"folder=..., or set {DATA_FOLDER}. knet.datasets.download({name!r}, folder) downloads the public files."
         )
     return read_public(name, folder, random_state)
 

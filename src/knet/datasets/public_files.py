@@ -1,7 +1,7 @@
-"""The public files behind the paper's real data: where they are, how they are read, and the paper's preprocessing.
+"""The public files of the paper's real data: their addresses, how to read them, and the paper's preprocessing.
 
 Cancer is the original Wisconsin table, Face the CMU face images at quarter size, RCV the tokens of Reuters RCV1-v2.
-Nothing here reaches the network but `download`.
+Only `download` uses the network.
 """
 
 import gzip
@@ -22,7 +22,7 @@ Dataset = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 class PublicFile(NamedTuple):
-    """A file of a data folder and where it can be had."""
+    """A file of a data folder and its address."""
 
     name: str
     url: str
@@ -49,14 +49,14 @@ RCV_ROWS, RCV_WORDS, RCV_COMPONENTS = 10_000, 500, 5
 
 
 def download(name: str, folder: str | Path) -> list[Path]:
-    """Fetch the public files of one data set into a folder, and return their paths; files already there are kept.
+    """Download the public files of a data set into a folder and return their paths; existing files are not replaced.
 
     Parameters
     ----------
     name : {"cancer", "face", "rcv"}
         The data set.
     folder : str or Path
-        Where to put the files; made if missing. A file appears there only when it is complete.
+        The folder of the files; it is created if missing. A file appears there only when it is complete.
     """
     if name not in PUBLIC_FILES:
         raise ValueError(f"There is nothing to download for {name!r}; there is for {', '.join(PUBLIC_FILES)}.")
@@ -69,7 +69,7 @@ def download(name: str, folder: str | Path) -> list[Path]:
 
 
 def _fetch(url: str, path: Path) -> None:
-    """Write what a URL holds to a path, all or nothing."""
+    """Write the content of a URL to a path, completely or not at all."""
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with urllib.request.urlopen(url, timeout=60) as answer, os.fdopen(handle, "wb") as file:
@@ -79,14 +79,14 @@ def _fetch(url: str, path: Path) -> None:
     except BaseException as error:
         Path(unfinished).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise OSError(f"{url} could not be fetched: {error}") from error
+            raise OSError(f"{url} could not be downloaded: {error}") from error
         raise
 
 
 def read_public(name: str, folder: Path, random_state: int = 0) -> Dataset:
     """Return a real data set from the public files of a folder, prepared as in the paper.
 
-    Raises FileNotFoundError, which says where to get the files, if one is missing.
+    Raises FileNotFoundError with the address of the files if one is missing.
     """
     paths = [folder / file.name for file in PUBLIC_FILES[name]]
     missing = [file for file, path in zip(PUBLIC_FILES[name], paths, strict=True) if not path.exists()]
@@ -94,7 +94,7 @@ def read_public(name: str, folder: Path, random_state: int = 0) -> Dataset:
         needed = " and ".join(f"{file.name} (from {file.url})" for file in missing)
         raise FileNotFoundError(
             f"The folder {str(folder)!r} has neither {name}.csv with {name}_label.csv nor {needed}. "
-            f"knet.datasets.download({name!r}, folder) fetches what is public."
+            f"knet.datasets.download({name!r}, folder) downloads the public files."
         )
     if name == "cancer":
         return read_cancer(paths[0])
@@ -124,7 +124,7 @@ def read_cancer(path: Path) -> Dataset:
 def read_faces(path: Path, n_components: int = FACE_COMPONENTS) -> Dataset:
     """Return the principal components, each of deviation 1, of the images in the archive, and the person of each.
 
-    Files ending in .bad are damaged and left out, as the archive's own description says: 624 of 640 stay.
+    Files ending in .bad are damaged and left out, as the archive's description recommends: 624 of 640 remain.
     """
     images: dict[tuple[str, str], NDArray[np.float64]] = {}
     with tarfile.open(path) as archive:

@@ -1,4 +1,4 @@
-"""What can be said about rows and clusters: the scan for a number of clusters, and the numbers behind every picture.
+"""What the data and the clusters look like, as numbers: the scan over numbers of clusters, samples of rows, and views.
 
-Imports the estimator and everything below it.
+May import the estimator and everything that the estimator imports.
 """

@@ -1,26 +1,41 @@
-"""Rows to draw: a sample of bounded size from every cluster, raw, scaled and embedded."""
+"""Samples of rows for plots and reports: of bounded size, from every cluster, with labels, scaled and embedded values.
+
+The time to draw a sample does not grow with the number of rows: at most `POOL_ROWS` of them are validated and embedded.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from knet._math.arrays import Floats, Labels
+from knet._network.scaling import Scaling
 from knet.estimator import KNet
-from knet.inspect.views import Floats, Labels
 
-SCATTER_ROWS = 5000  # points in a scatter
-
-
-POOL_ROWS = 50_000  # rows that are labelled in order to draw from every cluster
-
-
-POOL_VALUES = 10_000_000  # and the values in them, which bounds the rows of wide tables
+POOL_ROWS = 50_000  # the maximum number of rows from which a sample is drawn
+POOL_VALUES = 10_000_000  # the maximum number of their values: tables with many columns have a smaller pool,
+MIN_POOL_ROWS = 5000  # but never a smaller one than this
+MIN_CLUSTER_ROWS = 3  # rows of each cluster that a sample contains, if the cluster has as many
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows to draw, in the order of the data: raw, scaled as the model scales them, embedded, and their clusters."""
+    """Rows in the order of the data.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n,)
+        Positions of the rows in the data.
+    X, scaled, Psi : ndarrays of shape (n, d), (n, d) and (n, d')
+        Their values: as given, scaled by the model, and embedded.
+    labels : ndarray of shape (n,)
+        Their clusters.
+    n_rows : int
+        Number of rows of the data.
+    """
 
     rows: NDArray[np.int64]
     X: Floats
@@ -30,51 +45,74 @@ class Sample:
     n_rows: int
 
     @property
-    def rate(self) -> str:
-        """Say how many of the rows are drawn; nothing where all are."""
-        drawn = len(self.rows)
-        return "" if drawn == self.n_rows else f"{drawn:,} of {self.n_rows:,} rows"
+    def size_note(self) -> str:
+        """The size of the sample in words; empty if the sample contains all rows."""
+        n_drawn = len(self.rows)
+        return "" if n_drawn == self.n_rows else f"{n_drawn:,} of {self.n_rows:,} rows"
 
-    def thin(self, max_rows: int, seed: int = 0) -> "Sample":
-        """Return at most about `max_rows` of these rows."""
-        kept = _stratified(self.labels, max_rows, np.random.default_rng(seed))
+    def thin(self, max_rows: int, random_state: int = 0) -> "Sample":
+        """Return a sample of this sample, with about `max_rows` rows at most."""
+        kept = _stratified(self.labels, max_rows, np.random.default_rng(random_state))
         names = ("rows", "X", "scaled", "Psi", "labels")
         return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
-def sample(model: KNet, X: Any, max_rows: int = SCATTER_ROWS, seed: int = 0) -> Sample:
-    """Return at most about `max_rows` rows of X, from each cluster its share and at least a few.
+def sample_rows(
+    model: KNet, X: Any, max_rows: int, *, random_state: int = 0, labels: ArrayLike | None = None
+) -> Sample:
+    """Return about `max_rows` rows of X at most: from each cluster in proportion to its size, and at least three.
 
-    Of more than `POOL_ROWS` rows (fewer where rows are wide), a random pool of that size stands for all.
+    If X has more rows than `POOL_ROWS` (fewer for wide tables), the sample is drawn from a random pool of that size.
+    `labels` are the labels of X if they are known; otherwise the model predicts those of the pool.
     """
-    rng = np.random.default_rng(seed)
+    check_is_fitted(model)
+    rng = np.random.default_rng(random_state)
     n_rows = count_rows(X)
-    n_pool = min(POOL_ROWS, max(SCATTER_ROWS, POOL_VALUES // model.n_features_in_))
+    n_pool = min(POOL_ROWS, max(MIN_POOL_ROWS, POOL_VALUES // model.n_features_in_))
     pool = np.arange(n_rows) if n_rows <= n_pool else np.sort(rng.choice(n_rows, n_pool, replace=False))
-    table = X if len(pool) == n_rows else take_rows(X, pool)
-    labels = model.predict(table)
-    kept = _stratified(labels, max_rows, rng)
-    table = table if len(kept) == len(pool) else take_rows(table, kept)
-    values = np.asarray(table, dtype=np.float64)
+    values = model._validate(X if len(pool) == n_rows else take_rows(X, pool))
     predictor = model.predictor_
+    known = predictor.assign(values) if labels is None else check_labels(labels, n_rows, model.n_clusters)[pool]
+    kept = _stratified(known, max_rows, rng)
+    values = np.asarray(values[kept], dtype=np.float64)
     return Sample(
         rows=pool[kept],
         X=values,
-        scaled=(values - predictor.shift) / predictor.scale,
+        scaled=Scaling(predictor.shift, predictor.scale)(values),
         Psi=predictor.embed(values),
-        labels=labels[kept],
+        labels=known[kept],
         n_rows=n_rows,
     )
 
 
-def take_rows(X: Any, rows: NDArray[np.integer[Any]]) -> Any:
-    """Return the given rows of an array or a table, in its own kind."""
+def check_labels(labels: ArrayLike, n_rows: int, n_clusters: int) -> Labels:
+    """Return labels given by a caller as an array, or raise if they cannot be the labels of these rows."""
+    given = np.asarray(labels)
+    if given.shape != (n_rows,) or given.dtype.kind not in "iu":
+        raise ValueError(
+            f"'labels' must hold one integer for each of the {n_rows} rows of X. "
+            f"Got an array of shape {given.shape} and type {given.dtype} instead."
+        )
+    if n_rows and not (given.min() >= 0 and given.max() < n_clusters):
+        raise ValueError(
+            f"'labels' must be between 0 and {n_clusters - 1}, as returned by the model's predict. "
+            f"Got values from {given.min()} to {given.max()} instead."
+        )
+    return given.astype(np.int64)
+
+
+def take_rows(X: Any, rows: NDArray[np.int64]) -> Any:
+    """Return the given rows of an array or a table, as the same type; no other row is read."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     if hasattr(X, "column_names") and hasattr(X, "take"):  # an Arrow table
         return X.take(rows)
     if hasattr(X, "columns"):  # polars
         return X[rows]
+    if isinstance(X, torch.Tensor):
+        return X[torch.from_numpy(rows)]
+    if isinstance(X, list | tuple):
+        return [X[row] for row in rows]
     return np.asarray(X)[rows]
 
 
@@ -84,15 +122,18 @@ def count_rows(X: Any) -> int:
 
 
 def column_names(model: KNet) -> list[str]:
-    """Return the names of the columns, or x0, x1, ... where the model knows none."""
+    """Return the names of the columns, or x0, x1, ... if the model was fitted without names."""
     names = getattr(model, "feature_names_in_", None)
     return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 def _stratified(labels: Labels, max_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return at most about `max_rows` positions, sorted, from each cluster in proportion and at least three."""
+    """Return about `max_rows` positions at most, sorted: a share of each cluster, and at least `MIN_CLUSTER_ROWS`."""
     if len(labels) <= max_rows:
         return np.arange(len(labels))
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    sizes = [min(len(group), max(3, int(max_rows * len(group) / len(labels)))) for group in groups]
-    return np.sort(np.concatenate([rng.choice(g, n, replace=False) for g, n in zip(groups, sizes, strict=True)]))
+    shares = [max(MIN_CLUSTER_ROWS, int(max_rows * len(group) / len(labels))) for group in groups]
+    drawn = [
+        rng.choice(group, min(len(group), share), replace=False) for group, share in zip(groups, shares, strict=True)
+    ]
+    return np.sort(np.concatenate(drawn))

@@ -1,18 +1,20 @@
-"""Advice on the number of clusters, from the data alone, and an honest "no answer" where the data give none.
+"""The scan: which number of clusters the data support, if any.
 
-For every number of clusters c the best partition is found as at the start of a fit. Three things are measured of it:
+For every number of clusters c, the best partition is found in the same way as the start of a fit. Three things are
+measured:
 
 stability
-    how alike the partitions of two random halves are, carried to all rows: a mean of adjusted Rand indices;
+    the mean adjusted Rand index between partitions that are found on two random halves and extended to all rows;
 conductance
-    the chance that a step to a near neighbour leaves its group;
+    the probability that a step to a near neighbour leaves its group;
 jump
-    conductance with c + 1 clusters over conductance with c. Where c is right, one cluster more has to cut through a
-    group.
+    the conductance with c + 1 clusters divided by the conductance with c. If c is right, an additional cluster has to
+    cut through a group.
 
-A number is supported where its partition is stable and the jump is large. A homogeneous cloud is cut ever worse in
-small steps and differently in every half; a curved band is cut in the same places every time, but in small steps too.
-The eigengap is reported and not used: it depends on the width of the kernel more than on the data.
+A number is supported if its partition is stable and the jump is large. If the data are one homogeneous cloud, the
+conductance grows in small steps and every half gives another partition. A curved band gives the same partition every
+time, but its conductance also grows in small steps. The eigengap is reported but not used: it depends more on the width
+of the kernel than on the data.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,32 +29,33 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from knet._fit.affinities import Affinity, candidates, partitions, squared_distances
-from knet._fit.judge import Candidate, Judge, rand_index
+from knet._fit.judge import Candidate, Judge
+from knet._fit.plan import median_distance
 from knet._fit.starts import FINALISTS, Halves, best_of
-from knet._math.kmeans import Floats
+from knet._math.agreement import rand_index
+from knet._math.arrays import Floats
 from knet._math.threads import one_blas_thread
-from knet._network.scaling import column_scale
+from knet._network.scaling import learn_scaling
 from knet.estimator import KNet
-from knet.predictor import standardize
 
-SCAN_ROWS = 1000  # rows that a scan looks at
-ROWS_PER_CLUSTER = 4  # at least, for halves to be clustered
+SCAN_ROWS = 1000  # the maximum number of rows that a scan uses
+ROWS_PER_CLUSTER = 4  # the minimum, so that each half can be clustered
 MIN_STABILITY = 0.75
 MIN_JUMP = 2.0
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What a scan found.
+    """The result of a scan.
 
     Attributes
     ----------
     best : int or None
-        The number of clusters that the data support best; None where they support none.
+        The number of clusters that the data support best; None if they support none.
     supported : list of int
-        All numbers that they support: nested groups can have several.
+        All numbers that the data support; nested groups can have several.
     advice : str
-        The same in a sentence.
+        The result as a sentence.
     table : list of dict
         One row per number of clusters: n_clusters, stability, conductance, jump, eigengap, smallest_group, affinity,
         ratio, neighbors, supported.
@@ -64,57 +67,115 @@ class Scan:
     table: list[dict[str, Any]]
 
 
-def scan_rows(
-    X: Floats, counts: Iterable[int], rng: np.random.RandomState, *, n_resamples: int = 5, n_jobs: int | None = None
+def scan(
+    X: ArrayLike,
+    clusters: Iterable[int] = range(2, 11),
+    *,
+    scale: str = "standard",
+    n_resamples: int = 5,
+    n_jobs: int | None = None,
+    random_state: Any = None,
 ) -> Scan:
-    """Compare numbers of clusters for scaled rows; the candidates are shared out by joblib."""
-    wanted = check_counts(counts, X)
-    steps = range(wanted[0], wanted[-1] + 2)  # the jump looks one further
+    """Find the number of clusters that the data support best, or report that they support none.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Rows, as for `KNet.fit`. If there are more than 1000, a random sample of 1000 is used.
+    clusters : iterable of int, default=range(2, 11)
+        The numbers of clusters to compare.
+    scale : {"standard", "none"}, default="standard"
+        As in `KNet`.
+    n_resamples : int, default=5
+        Number of pairs of random halves on which stability is measured.
+    n_jobs : int, default=None
+        Number of joblib jobs.
+    random_state : int, RandomState or None, default=None
+        The only source of randomness.
+
+    Returns
+    -------
+    Scan
+        `best` (an int or None), `supported`, `advice` as a sentence, and `table`; `knet.plots.scan` draws it.
+
+    Examples
+    --------
+    >>> from knet import scan
+    >>> from knet.datasets import make_moon
+    >>> scan(make_moon(300, random_state=0)[0], range(2, 5), random_state=0).best
+    2
+    """
+    rows, rng = KNet(scale=scale)._validate(X, reset=True), check_random_state(random_state)
+    scaling = learn_scaling(rows, scale)
+    drawn = np.sort(rng.permutation(len(rows))[:SCAN_ROWS])
+    scaled = scaling(rows[drawn]).astype(np.float64)
+    counts = _check_counts(clusters, scaled)
+    table = _compare(scaled, range(counts[0], counts[-1] + 2), rng, n_resamples, n_jobs)  # a jump needs the next count
+    return _advise([row for row in table if row["n_clusters"] in counts])
+
+
+def _check_counts(clusters: Iterable[int], X: Floats) -> list[int]:
+    """Return the numbers of clusters in ascending order, or raise if they cannot be compared on these rows."""
+    counts = sorted(set(clusters))
+    if not counts or not all(isinstance(c, int | np.integer) for c in counts) or counts[0] < 2:
+        raise ValueError(
+            f"The numbers of clusters to compare must be whole numbers from 2 upwards. Got {counts} instead."
+        )
+    largest, n_distinct = len(X) // ROWS_PER_CLUSTER - 1, len(np.unique(X, axis=0))
+    if counts[-1] > largest:
+        raise ValueError(
+            f"{len(X)} rows are too few to compare up to {counts[-1]} clusters. The maximum for them is {largest}."
+        )
+    if counts[-1] + 1 > n_distinct // 2:
+        raise ValueError(
+            f"The {len(X)} rows of the scan have only {n_distinct} distinct values: too few to compare up to "
+            f"{counts[-1]} clusters. Compare fewer."
+        )
+    return [int(c) for c in counts]
+
+
+def _compare(
+    X: Floats, counts: Sequence[int], rng: np.random.RandomState, n_resamples: int, n_jobs: int | None
+) -> list[dict[str, Any]]:
+    """Return a row of the table for every number of clusters but the last; joblib runs the candidates in parallel.
+
+    All affinities cluster one pair of halves. For each number of clusters, the best few also cluster all rows, and the
+    best of these clusters the other pairs of halves.
+    """
     seed = int(rng.randint(2**31 - 1))
-    D2 = squared_distances(X)
+    D2, median = squared_distances(X), median_distance(torch.from_numpy(X), np.random.RandomState(seed))
     judge = Judge(X)
-    halves = [Halves(D2, steps[-1], rng) for _ in range(n_resamples)]
-    run, affinities = Parallel(n_jobs=n_jobs), list(candidates(D2))
-    proposed = run(delayed(_screen)(one, judge, halves[0], steps, seed) for one in affinities)
-    ranked = [sorted(range(len(affinities)), key=lambda k: proposed[k][step].score) for step in range(len(steps))]
-    finalists = sorted({k for order in ranked for k in order[:FINALISTS]})
-    embedded = dict(zip(finalists, run(delayed(_embed)(affinities[k], D2, steps[-1]) for k in finalists), strict=True))
-    found = run(
-        delayed(_measure)([(proposed[k][step], *embedded[k]) for k in order[:FINALISTS]], c, judge, halves[1:], seed)
-        for step, (c, order) in enumerate(zip(steps, ranked, strict=True))
+    halves = [Halves(D2, counts[-1], rng) for _ in range(n_resamples)]
+    run, affinities = Parallel(n_jobs=n_jobs), list(candidates(D2, median))
+    screened = run(delayed(_screen)(affinity, judge, halves[0], counts, seed) for affinity in affinities)
+    finalists = [
+        sorted(range(len(affinities)), key=lambda k: screened[k][place].score)[:FINALISTS]
+        for place in range(len(counts))
+    ]
+    needed = sorted({k for ranked in finalists for k in ranked})
+    embedded = dict(zip(needed, run(delayed(_embed)(affinities[k], D2, counts[-1]) for k in needed), strict=True))
+    measured = run(
+        delayed(_measure)([(screened[k][place], *embedded[k]) for k in ranked], c, judge, halves[1:], seed)
+        for place, (c, ranked) in enumerate(zip(counts, finalists, strict=True))
     )
-    rows = [_row(*pair) for pair in pairwise(found)]
-    return _judged([row for row in rows if row["n_clusters"] in wanted])
+    return [_table_row(*pair) for pair in pairwise(measured)]
 
 
-def check_counts(counts: Iterable[int], X: Floats) -> list[int]:
-    """Return the numbers of clusters in ascending order, or say why they cannot be compared on these rows."""
-    wanted = sorted(set(counts))
-    if not wanted or not all(isinstance(c, int | np.integer) for c in wanted) or wanted[0] < 2:
-        raise ValueError(f"The numbers of clusters to compare must be whole numbers from 2. Got {wanted} instead.")
-    most, n_distinct = len(X) // ROWS_PER_CLUSTER - 1, len(np.unique(X, axis=0))
-    if wanted[-1] > most:
-        raise ValueError(f"{len(X)} rows are too few to compare up to {wanted[-1]} clusters; at most {most}.")
-    if wanted[-1] + 1 > n_distinct // 2:
-        raise ValueError(f"The rows scanned hold only {n_distinct} distinct ones: too few for {wanted[-1]} clusters.")
-    return [int(c) for c in wanted]
-
-
-def _screen(affinity: Affinity, judge: Judge, halves: Halves, steps: Sequence[int], seed: int) -> list[Candidate]:
-    """Cluster both halves by one affinity, for every number of clusters."""
+def _screen(affinity: Affinity, judge: Judge, halves: Halves, counts: Sequence[int], seed: int) -> list[Candidate]:
+    """Cluster both halves by an affinity, for every number of clusters."""
     with one_blas_thread():
-        return [judge.screen(affinity, *pair) for pair in halves.cluster(affinity, steps, seed)]
+        return [judge.screen(affinity, *labels) for labels in halves.cluster(affinity, counts, seed)]
 
 
-def _embed(affinity: Affinity, D2: Floats, most: int) -> tuple[Floats, Floats]:
-    """Return eigenvalues and eigenvectors for up to `most` clusters, and one eigenvalue more for the gap."""
+def _embed(affinity: Affinity, D2: Floats, n_clusters: int) -> tuple[Floats, Floats]:
+    """Return eigenvalues and eigenvectors for up to `n_clusters` clusters, and an additional pair for the eigengap."""
     with one_blas_thread():
-        return affinity.embed(D2, most + 1)
+        return affinity.embed(D2, n_clusters + 1)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """The best partition into c groups, and what was measured of it."""
+class _Measured:
+    """The best partition into c groups and its measurements."""
 
     c: int
     best: Candidate
@@ -124,20 +185,21 @@ class _Found:
 
 def _measure(
     finalists: Sequence[tuple[Candidate, Floats, Floats]], c: int, judge: Judge, halves: Sequence[Halves], seed: int
-) -> _Found:
-    """Let the finalists, each with its eigenvalues and eigenvectors, cluster all rows; resample the best of them."""
+) -> _Measured:
+    """Cluster all rows by each finalist (with its eigenvalues and eigenvectors), and resample the best of them."""
     with one_blas_thread():
-        finished = [judge.finish(one, partitions(V, [c], seed)[0]) for one, _, V in finalists]
+        finished = [judge.finish(candidate, partitions(V, [c], seed)[0]) for candidate, _, V in finalists]
         best = best_of(finished)
-        again = [rand_index(*pair.cluster(best.affinity, [c], seed)[0]) for pair in halves]
-    values = next(values for one, (_, values, _) in zip(finished, finalists, strict=True) if one is best)
-    return _Found(c, best, float(np.mean([best.reproducibility, *again])), float(values[c - 1] - values[c]))
+        resampled = [rand_index(*pair.cluster(best.affinity, [c], seed)[0]) for pair in halves]
+    values = next(values for done, (_, values, _) in zip(finished, finalists, strict=True) if done is best)
+    stability = float(np.mean([best.reproducibility, *resampled]))
+    return _Measured(c, best, stability, float(values[c - 1] - values[c]))
 
 
-def _row(this: _Found, next_one: _Found) -> dict[str, Any]:
-    """Return a number of clusters as a plain row; the conductance of the next one gives the jump."""
+def _table_row(this: _Measured, following: _Measured) -> dict[str, Any]:
+    """Return the measurements of a number of clusters as a plain row; those of the next number give the jump."""
     affinity, labels = this.best.affinity, this.best.labels
-    jump = next_one.best.final_conductance / this.best.final_conductance
+    jump = following.best.final_conductance / this.best.final_conductance
     return {
         "n_clusters": this.c,
         "stability": this.stability,
@@ -152,63 +214,18 @@ def _row(this: _Found, next_one: _Found) -> dict[str, Any]:
     }
 
 
-def _judged(table: list[dict[str, Any]]) -> Scan:
-    """Return the advice that goes with a table: the supported number with the largest stability x jump."""
+def _advise(table: list[dict[str, Any]]) -> Scan:
+    """Return the result for a table: the supported number with the largest product of stability and jump is best."""
     strength = {row["n_clusters"]: row["stability"] * row["jump"] for row in table if row["supported"]}
     supported = list(strength)
-    numbers = f"{table[0]['n_clusters']} to {table[-1]['n_clusters']}"
     if not supported:
         advice = (
-            f"No number of clusters from {numbers} is supported: none is both stable under resampling and better "
-            "separated than with one cluster more. The data may form one cloud, or clusters that overlap."
+            f"No number of clusters from {table[0]['n_clusters']} to {table[-1]['n_clusters']} is supported: none is "
+            "both stable under resampling and better separated than one cluster more. "
+            "The data may be a single group, or their clusters overlap."
         )
         return Scan(None, [], advice, table)
     best = max(supported, key=strength.__getitem__)
     others = [str(c) for c in supported if c != best]
-    advice = f"{best} clusters are best supported" + (f"; {', '.join(others)} as well." if others else ".")
-    return Scan(best, supported, advice, table)
-
-
-def scan(
-    X: ArrayLike,
-    clusters: Iterable[int] = range(2, 11),
-    *,
-    scale: str = "standard",
-    n_resamples: int = 5,
-    n_jobs: int | None = None,
-    random_state: Any = None,
-) -> Scan:
-    """Advise on the number of clusters of X, or say that the data give no answer.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        Rows, as for `KNet.fit`; of more than 1000 a random sample is looked at.
-    clusters : iterable of int, default=range(2, 11)
-        The numbers to compare.
-    scale : {"standard", "none"}, default="standard"
-        As in `KNet`.
-    n_resamples : int, default=5
-        Pairs of random halves that stability is measured on.
-    n_jobs : int, default=None
-        As in joblib.
-    random_state : int, RandomState or None, default=None
-        The only source of randomness.
-
-    Returns
-    -------
-    Scan
-        `best` (an int or None), `supported`, `advice` in words, and `table`; draw it with `knet.plots.scan`.
-
-    Examples
-    --------
-    >>> from knet import scan
-    >>> from knet.datasets import make_moon
-    >>> scan(make_moon(300, random_state=0)[0], range(2, 5), random_state=0).best
-    2
-    """
-    rows, rng = KNet(scale=scale)._validate(X, reset=True), check_random_state(random_state)
-    shift, factor = column_scale(rows, scale)
-    chosen = np.sort(rng.permutation(len(rows))[:SCAN_ROWS])
-    scaled = standardize(rows[chosen], shift, factor, like=torch.empty(0, dtype=torch.float64)).numpy()
-    return scan_rows(scaled, clusters, rng, n_resamples=n_resamples, n_jobs=n_jobs)
+    also = f" Also supported: {', '.join(others)}." if others else ""
+    return Scan(best, supported, f"{best} clusters are best supported.{also}", table)

@@ -1,37 +1,21 @@
-"""What the pictures and the report show, as numbers: rows to draw, kernel matrices, spectra, silhouettes, profiles.
+"""The numbers behind plots and reports: projections, kernel matrices, spectra, silhouettes and profiles of clusters.
 
-Time is bounded whatever the size of the data: rows are sampled, from every cluster its share.
+Every function takes arrays and returns arrays; `samples` limits how many rows they receive.
 """
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.metrics import silhouette_samples
 
+from knet._math.arrays import Floats, Labels
 from knet._math.kernels import gaussian_kernel
 from knet._math.laplacians import DenseLaplacian
 
-Floats = NDArray[np.floating]
-
-
-Labels = NDArray[np.int64]
-
-
-# Okabe and Ito's eight, the yellow darkened so that it shows on white.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#B8A800")
-
-
-MATRIX_ROWS = 400  # rows and columns of a kernel matrix
-
-
-PAIR_ROWS = 2000  # rows whose pairs are compared: silhouettes
-
-
-SPECTRUM_ROWS = 800  # rows whose kernel is decomposed
+IQR_OF_NORMAL = 1.349  # interquartile range of a normal distribution, in standard deviations
 
 
 def plane(points: Floats) -> tuple[Floats, str]:
-    """Return points in two dimensions and a note on how: as they are, or their first two principal components."""
+    """Return points in two dimensions and a note on the projection: none, or the first two principal components."""
     directions, center, note = plane_map(points)
     if directions.shape[1] == 1:
         height = np.random.default_rng(0).uniform(-1, 1, len(points))
@@ -40,16 +24,29 @@ def plane(points: Floats) -> tuple[Floats, str]:
 
 
 def plane_map(points: Floats) -> tuple[Floats, Floats, str]:
-    """Return directions (d, 2) and the point they are taken from, so that other rows can go the same way."""
+    """Return directions (d, 2), the origin and a note, to project other points to the same plane."""
     width = points.shape[1]
     if width <= 2:
-        return np.eye(width), np.zeros(width), "one dimension, heights are random" if width == 1 else ""
+        return np.eye(width), np.zeros(width), "one dimension; heights are random" if width == 1 else ""
     center = points.mean(0)
     _, s, Vt = np.linalg.svd(points - center, full_matrices=False)
     Vt = np.vstack([Vt, np.zeros((2, width))])[:2]  # a single row has a single direction
     signs = np.where(Vt[np.arange(2), np.abs(Vt).argmax(1)] < 0, -1.0, 1.0)
     share = float((s[:2] ** 2).sum() / max((s**2).sum(), np.finfo(float).tiny))
     return Vt.T * signs, center, f"PCA of {width} dimensions, {share:.0%} of the variance"
+
+
+def plane_of_iterations(embeddings: Floats, centers: Floats) -> tuple[Floats, Labels, str]:
+    """Return the embedding after each iteration in one plane, (iterations, n, 2), the final labels, and a note.
+
+    The plane is that of the last iteration, so that the frames of an animation can be compared.
+    """
+    last = embeddings[-1]
+    directions, center, note = plane_map(last)
+    flat = (embeddings - center) @ directions
+    flat = flat if flat.shape[2] == 2 else np.concatenate([flat, np.zeros_like(flat)], axis=2)
+    labels: Labels = np.square(last[:, None] - centers).sum(2).argmin(1)
+    return flat, labels, note
 
 
 def kernel_matrix(points: Floats, labels: Labels, sigma: float) -> Floats:
@@ -60,14 +57,14 @@ def kernel_matrix(points: Floats, labels: Labels, sigma: float) -> Floats:
 
 
 def spectrum(points: Floats, sigma: float, n_values: int) -> Floats:
-    """Return the largest eigenvalues of the points' operator L, downwards [U-EIG]."""
+    """Return the largest eigenvalues of the points' operator L, in descending order [U-EIG]."""
     n_values = min(n_values, len(points) - 1)
     values: Floats = DenseLaplacian(torch.from_numpy(points), sigma).largest(n_values)[0].cpu().numpy()
     return values
 
 
 def silhouettes(points: Floats, labels: Labels) -> Floats:
-    """Return the silhouette of each row, in [-1, 1]; zeros where there is but one cluster."""
+    """Return the silhouette of each row, in [-1, 1]; zeros if all rows are in one cluster."""
     n_found = len(np.unique(labels))
     if not 2 <= n_found < len(labels):
         return np.zeros(len(labels))
@@ -76,14 +73,14 @@ def silhouettes(points: Floats, labels: Labels) -> Floats:
 
 
 def profiles(X: Floats, labels: Labels) -> tuple[Labels, Floats, Floats]:
-    """Return the clusters, their standardised medians (c, d), and how telling each column is (d,).
+    """Return the clusters, their standardised medians (c, d), and the explained variance of each column (d,).
 
-    A median is given in robust deviations from the median of all rows. A column is telling as far as the clusters
-    account for its variance (eta squared, in [0, 1]).
+    A standardised median is the difference from the median of all rows, in robust standard deviations. The explained
+    variance is the share of a column's variance that the clusters explain (eta squared, in [0, 1]).
     """
     clusters = np.unique(labels)
     middle = np.median(X, axis=0)
-    deviation = (np.quantile(X, 0.75, axis=0) - np.quantile(X, 0.25, axis=0)) / 1.349
+    deviation = (np.quantile(X, 0.75, axis=0) - np.quantile(X, 0.25, axis=0)) / IQR_OF_NORMAL
     deviation = np.where(deviation > 0, deviation, X.std(0))
     deviation = np.where(deviation > 0, deviation, 1.0)
     Z = (X - middle) / deviation

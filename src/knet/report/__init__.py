@@ -1,6 +1,6 @@
-"""The report on a model and its data: findings as numbers, small charts, and one offline HTML page.
+"""The report on a model and its data: findings as plain data, the geometry of small charts, and one offline HTML page.
 
-Imports the estimator, `inspect`, `stability` and `model_file`.
+May import the estimator, `inspect`, `stability`, `metrics` and `model_file`; only `page` knows about HTML.
 """
 
 from knet.report.page import report

@@ -1,18 +1,83 @@
-"""The geometry of small charts, for the report's template to draw as SVG: plain numbers in, plain numbers out."""
+"""The geometry of small charts: numbers in, positions out; the template of the page draws them as SVG."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.inspect.views import COLORS, Floats, Labels
+from knet._math.arrays import Floats, Labels
+from knet.inspect.palette import COLORS
 
 WIDTH, HEIGHT = 440, 240
 LEFT, RIGHT, TOP, BOTTOM = 46, 430, 22, 200
+LINE_COLORS = (COLORS[0], COLORS[4], COLORS[2], COLORS[3])
+MAX_DOTS = 60  # a line with more points is drawn without dots
 SILHOUETTE_LEFT, SILHOUETTE_RIGHT = 26, 410
-SILHOUETTE_POINTS = 60  # points of a silhouette's outline, per cluster
+SILHOUETTE_POINTS = 60  # points in the outline of a cluster
+MIN_NAMED_HEIGHT = 9  # a cluster with a lower outline has no room for its number
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A position on an axis and its text."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a chart; `points` is the attribute of an SVG polyline."""
+
+    name: str
+    points: str
+    dots: list[tuple[float, float]]
+    color: str
+    dashed: bool
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """Lines in a box, with ticks, and vertical lines at `marks`."""
+
+    title: str
+    label: str  # for screen readers
+    note: str
+    x_label: str
+    series: list[Line]
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    marks: list[float]
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = RIGHT
+    top: int = TOP
+    bottom: int = BOTTOM
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The silhouettes of a cluster; `points` is the attribute of an SVG polygon."""
+
+    cluster: int
+    points: str
+    middle: float
+    named: bool
+
+
+@dataclass(frozen=True)
+class SilhouetteChart:
+    """The outlines of all clusters, one below the other, and the mean of all rows."""
+
+    title: str
+    mean: str
+    mean_at: float
+    groups: list[Outline]
+    height: int
+    ticks: list[Tick]
 
 
 def line_chart(
@@ -23,35 +88,33 @@ def line_chart(
     note: str = "",
     mark: float | None = None,
     log_x: bool = False,
-) -> dict[str, Any]:
-    """Return lines (name, x, y) as points in a box, with ticks; `mark` is the place of a vertical line."""
+) -> LineChart:
+    """Return the chart of lines (name, x, y); `mark` is the x of a vertical line."""
     xs = [x for _, own, _ in series for x in own]
     ys = [y for _, _, own in series for y in own]
     to_x = _scale(xs, LEFT, RIGHT, log=log_x)
     low, high = min(0.0, *ys), max(*ys, 1e-12)
     to_y = _scale([low, high], BOTTOM, TOP)
-    drawn = []
+    lines = []
     for number, (name, own_x, own_y) in enumerate(series):
         dots = [(round(to_x(x), 1), round(to_y(y), 1)) for x, y in zip(own_x, own_y, strict=True)]
         points = " ".join(f"{x},{y}" for x, y in dots)
-        tint = (COLORS[0], COLORS[4], COLORS[2], COLORS[3])[number % 4]
-        few = dots if len(dots) <= 60 else []
-        drawn.append({"name": name, "points": points, "dots": few, "color": tint, "dashed": number > 0})
-    return {
-        "title": title,
-        "label": f"{title}: {', '.join(name for name, _, _ in series)}",
-        "note": note,
-        "x_label": x_label,
-        "series": drawn,
-        "y_ticks": [{"at": round(to_y(y), 1), "text": f"{y:.3g}"} for y in _round_steps(low, high)],
-        "x_ticks": [{"at": round(to_x(x), 1), "text": f"{x:.3g}"} for x in _some_of(sorted(set(xs)))],
-        "marks": [] if mark is None else [round(to_x(mark), 1)],
-        **{"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM},
-    }
+        color = LINE_COLORS[number % len(LINE_COLORS)]
+        lines.append(Line(name, points, dots if len(dots) <= MAX_DOTS else [], color, dashed=number > 0))
+    return LineChart(
+        title=title,
+        label=f"{title}: {', '.join(name for name, _, _ in series)}",
+        note=note,
+        x_label=x_label,
+        series=lines,
+        x_ticks=[Tick(round(to_x(x), 1), f"{x:.3g}") for x in _every_few(sorted(set(xs)))],
+        y_ticks=[Tick(round(to_y(y), 1), f"{y:.3g}") for y in _round_steps(low, high)],
+        marks=[] if mark is None else [round(to_x(mark), 1)],
+    )
 
 
-def silhouette_chart(title: str, values: Floats, labels: Labels) -> dict[str, Any]:
-    """Return the outline of each cluster's sorted silhouettes, stacked."""
+def silhouette_chart(title: str, values: Floats, labels: Labels) -> SilhouetteChart:
+    """Return the outline of each cluster's sorted silhouettes, one below the other."""
     low = min(-0.1, float(values.min()))
     to_x = _scale([low, 1.0], SILHOUETTE_LEFT, SILHOUETTE_RIGHT)
     clusters, counts = np.unique(labels, return_counts=True)
@@ -64,21 +127,21 @@ def silhouette_chart(title: str, values: Floats, labels: Labels) -> dict[str, An
         steps = np.linspace(top, top + tall, len(picked)) if len(picked) > 1 else np.array([top])
         outline = [f"{to_x(float(value)):.1f},{y:.1f}" for value, y in zip(picked, steps, strict=True)]
         points = " ".join([f"{zero},{top:.1f}", *outline, f"{zero},{top + tall:.1f}"])
-        groups.append({"cluster": cluster, "points": points, "middle": round(top + tall / 2, 1), "name": tall >= 9})
+        groups.append(Outline(cluster, points, round(top + tall / 2, 1), named=tall >= MIN_NAMED_HEIGHT))
         top += tall + 2
     mean = float(values.mean())
-    return {
-        "title": title,
-        "mean": f"{mean:.2f}",
-        "mean_at": round(to_x(mean), 1),
-        "groups": groups,
-        "height": round(top) + 20,
-        "ticks": [{"at": round(to_x(x), 1), "text": f"{x:g}"} for x in (-0.5, 0.0, 0.5, 1.0) if x >= low],
-    }
+    return SilhouetteChart(
+        title=title,
+        mean=f"{mean:.2f}",
+        mean_at=round(to_x(mean), 1),
+        groups=groups,
+        height=round(top) + 20,
+        ticks=[Tick(round(to_x(x), 1), f"{x:g}") for x in (-0.5, 0.0, 0.5, 1.0) if x >= low],
+    )
 
 
 def quantized(points: Floats) -> NDArray[np.uint16]:
-    """Return points of the plane as 16-bit numbers, both axes on one scale and in the middle."""
+    """Return points of the plane as 16-bit numbers, centred, with the same scale on both axes."""
     low, high = points.min(0), points.max(0)
     span = max(float((high - low).max()), np.finfo(float).tiny)
     unit = (points - (low + high) / 2) / span + 0.5
@@ -86,9 +149,9 @@ def quantized(points: Floats) -> NDArray[np.uint16]:
     return short
 
 
-def _scale(values: Sequence[float], start: float, end: float, *, log: bool = False) -> Any:
-    """Return the linear (or logarithmic) map of the values' range to the range from start to end."""
-    change = math.log10 if log else float
+def _scale(values: Sequence[float], start: float, end: float, *, log: bool = False) -> Callable[[float], float]:
+    """Return the linear (or logarithmic) map from the range of the values to the range from start to end."""
+    change: Callable[[float], float] = math.log10 if log else float
     low, high = change(min(values)), change(max(values))
     span = high - low or 1.0
     return lambda value: start + (change(value) - low) / span * (end - start)
@@ -103,6 +166,6 @@ def _round_steps(low: float, high: float) -> list[float]:
     return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _some_of(values: list[float], most: int = 8) -> list[float]:
-    """Return at most `most` of the values, evenly."""
-    return values[:: max(1, math.ceil(len(values) / most))]
+def _every_few(values: list[float], max_values: int = 8) -> list[float]:
+    """Return at most `max_values` of the values, at equal steps."""
+    return values[:: max(1, math.ceil(len(values) / max_values))]

@@ -10,7 +10,7 @@
 
   const color = (cluster) => data.colors[cluster % data.colors.length];
 
-  // One mark of a cluster: the colour repeats every eight clusters, the shape changes then.
+  // Draw a point of a cluster: the colours repeat every eight clusters, with another shape.
   function mark(context, cluster, x, y, r) {
     const shape = Math.floor(cluster / data.colors.length) % 4;
     context.beginPath();
@@ -71,21 +71,21 @@
       }
       return best;
     };
-    let held = null, moved = false;
+    let grabbed = null, moved = false;
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       const box = canvas.getBoundingClientRect();
       zoom(event.deltaY < 0 ? 1.25 : 0.8, (event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
     }, { passive: false });
-    canvas.addEventListener("pointerdown", (event) => { held = [event.clientX, event.clientY]; moved = false; });
-    window.addEventListener("pointerup", () => { held = null; });
+    canvas.addEventListener("pointerdown", (event) => { grabbed = [event.clientX, event.clientY]; moved = false; });
+    window.addEventListener("pointerup", () => { grabbed = null; });
     canvas.addEventListener("pointermove", (event) => {
-      if (held && view.zoom > 1) {
+      if (grabbed && view.zoom > 1) {
         const side = canvas.clientWidth * view.zoom;
-        view.x -= (event.clientX - held[0]) / side;
-        view.y -= (event.clientY - held[1]) / side;
-        moved = moved || Math.hypot(event.clientX - held[0], event.clientY - held[1]) > 1;
-        held = [event.clientX, event.clientY];
+        view.x -= (event.clientX - grabbed[0]) / side;
+        view.y -= (event.clientY - grabbed[1]) / side;
+        moved = moved || Math.hypot(event.clientX - grabbed[0], event.clientY - grabbed[1]) > 1;
+        grabbed = [event.clientX, event.clientY];
         tip.hidden = true;
         draw();
         return;
@@ -135,13 +135,13 @@
   }
 
   function animation(canvas) {
-    const frames = data.rounds.map(shorts), owners = shorts(data.roundLabels), view = { x: 0.5, y: 0.5, zoom: 1 };
-    const slider = document.getElementById("round"), name = document.getElementById("round-name");
+    const frames = data.iterations.map(shorts), owners = shorts(data.iterationLabels), view = { x: 0.5, y: 0.5, zoom: 1 };
+    const slider = document.getElementById("iteration"), name = document.getElementById("iteration-name");
     const play = document.getElementById("play");
     let timer = null;
     const draw = () => {
       const index = Number(slider.value);
-      name.textContent = index === 0 ? "start" : `round ${index}`;
+      name.textContent = index === 0 ? "start" : `iteration ${index}`;
       drawPoints(canvas, frames[index], owners, view);
     };
     const stop = () => { clearInterval(timer); timer = null; play.textContent = "Play"; };
@@ -172,7 +172,7 @@
 
   document.querySelectorAll("canvas[data-view]").forEach(scatter);
   document.querySelectorAll("canvas[data-kernel]").forEach(kernel);
-  document.querySelectorAll("canvas[data-rounds]").forEach(animation);
+  document.querySelectorAll("canvas[data-iterations]").forEach(animation);
   document.addEventListener("click", (event) => {
     const element = event.target.closest("[data-cluster]");
     if (!element) return;

@@ -1,11 +1,12 @@
-"""The report on a model and its data: one HTML file that needs nothing else, safe to open and to send.
+"""The report as a page: one HTML file that loads nothing from elsewhere and is safe to open and to send.
 
-Column names and values are not trusted: the template escapes all of them, and the page's Content-Security-Policy admits
-the report's own script and style by their hashes and nothing else, no address of any kind.
+Column names and values are not trusted: the template escapes all of them, and the page's Content-Security-Policy allows
+only the report's own script and style, by their hashes, and no other source.
 """
 
 import base64
 import hashlib
+import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -26,14 +27,15 @@ from knet.report.findings import Findings, collect
 def report(
     model: KNet,
     X: Any,
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     target: ArrayLike | None = None,
     ids: Sequence[Any] | None = None,
     source: str = "the data",
     command: str | None = None,
-    refits: int = 2,
-    seed: int = 0,
+    labels: ArrayLike | None = None,
+    n_refits: int = 2,
+    random_state: int = 0,
 ) -> None:
     """Write a report on a fitted model and the rows X to one HTML file.
 
@@ -42,36 +44,48 @@ def report(
     model : KNet
         A fitted model.
     X : array-like of shape (n_samples, n_features)
-        The rows to report on; of more than 50,000, that many are drawn.
+        The rows to report on. If there are more than 50,000 rows, the report uses a random sample of that size.
     path : path-like
         The file to write.
     target : array-like of shape (n_samples,), optional
         Known labels, to compare the clusters with.
     ids : sequence of length n_samples, optional
-        What to call the rows; their positions by default.
-    source : str
-        What to call the data.
+        Names of the rows; by default their positions.
+    source : str, default="the data"
+        Name of the data.
     command : str, optional
-        The command that made this, for the section on how to reproduce it.
-    refits : int, default=2
-        Fits with other seeds on samples of the rows, to measure how stable the clusters are; 0 leaves that out.
-    seed : int, default=0
+        The command that created the report, for the section "How to reproduce".
+    labels : array-like of shape (n_samples,), optional
+        The labels that the model gives to X, if they are known; otherwise they are predicted.
+    n_refits : int, default=2
+        Number of refits on samples of the rows, to measure how stable the clusters are; 0 measures no stability.
+    random_state : int, default=0
         Seed of the samples.
     """
     check_is_fitted(model)
-    found = collect(model, X, target=target, ids=ids, source=source, command=command, refits=refits, seed=seed)
+    found = collect(
+        model,
+        X,
+        target=target,
+        ids=ids,
+        source=source,
+        command=command,
+        labels=labels,
+        n_refits=n_refits,
+        random_state=random_state,
+    )
     Path(path).write_text(render(found), encoding="utf-8")
 
 
 def render(found: Findings) -> str:
-    """Return the page."""
+    """Return the page as text."""
     folder = files("knet.report")
     script, style = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
     page = template.render(
         f=found,
-        data=found.drawn,
+        data=found.canvas,
         script=Markup(script),
         style=Markup(style),
         script_hash=_hash(script),
@@ -81,5 +95,5 @@ def render(found: Findings) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the hash that a Content-Security-Policy names an inline element by."""
+    """Return the hash by which a Content-Security-Policy identifies an inline element."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""Table files: reading, writing, files that appear whole or not at all, and the recipe that turns columns into numbers.
+"""Table files: reading, writing (a file is written completely or not at all), and converting columns to numbers.
 
-Imports nothing else of knet; the modules that need Arrow import it themselves.
+Imports nothing else of knet; `whole_files` does not need Arrow.
 """

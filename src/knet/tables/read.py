@@ -28,16 +28,16 @@ STDIN = "-"
 
 
 class Source(AbstractContextManager["Source"]):
-    """An open table file: its column names at once, its rows when asked, and only once.
+    """An open table file: its column names are read at once, its rows on request and only once.
 
     Parameters
     ----------
     path : str
         The file, or "-" for CSV on standard input.
     header : bool, optional
-        Whether the first line of a CSV names the columns. None takes it for names unless all of it are numbers.
+        Whether the first line of a CSV names the columns. With None it does, and a line of numbers only is an error.
     groups : tuple of int, optional
-        Of a Parquet file, the row groups to read, from and to; all by default.
+        First row group of a Parquet file to read, and the one after the last; all by default.
     """
 
     def __init__(self, path: str, header: bool | None = None, *, groups: tuple[int, int] | None = None) -> None:
@@ -70,11 +70,11 @@ class Source(AbstractContextManager["Source"]):
 
     @property
     def is_text(self) -> bool:
-        """Say whether types have to be found, because the file holds text."""
+        """Return whether the file is text, so that the types of its columns have to be inferred."""
         return self.suffix in DELIMITERS
 
     def read(self, types: Mapping[str, Any] | None = None) -> pa.Table:
-        """Return all rows; `types` overrules the types found in a text file."""
+        """Return all rows; `types` replaces the types inferred from a text file."""
         with _named(self.label):
             batches = list(self._csv(types or {}, None) if self.is_text else self._batches())
             binary = [field.name for batch in batches[:1] for field in batch.schema if pa.types.is_binary(field.type)]
@@ -94,7 +94,7 @@ class Source(AbstractContextManager["Source"]):
 
     @property
     def share_read(self) -> float | None:
-        """Return how much of the file has been read, from 0 to 1; None where that cannot be known."""
+        """Return the share of the file that has been read, from 0 to 1; None if it is unknown."""
         if self.stream is not None:
             size = 0 if self.path == STDIN else Path(self.path).stat().st_size
             return min(1.0, self.blocks_read * CSV_BLOCK / size) if size else None
@@ -117,13 +117,13 @@ class Source(AbstractContextManager["Source"]):
             yield from self._counted(self._arrays())
 
     def _counted(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Pass tables on under their unique names, and count their rows."""
+        """Yield tables with unique column names, and count their rows."""
         for table in tables:
             self.rows_read += len(table)
             yield table.rename_columns(self.names)
 
     def _open(self, header: bool | None) -> list[str]:
-        """Return the column names; a text file stays open behind its header."""
+        """Return the column names; a text file stays open after its header."""
         if self.suffix in DELIMITERS:
             self.stream = _stdin() if self.path == STDIN else open(self.path, "rb")
             return self._header(header)
@@ -136,7 +136,7 @@ class Source(AbstractContextManager["Source"]):
         return [f"x{j}" for j in range(self.array.shape[1])]
 
     def _header(self, header: bool | None) -> list[str]:
-        """Read the first record of a text file; where it is data, keep it for the reader."""
+        """Read the first record of a text file; if it is data, keep it for the reader."""
         assert self.stream is not None
         first = self.stream.readline()
         while first.count(b'"') % 2 and (more := self.stream.readline()):
@@ -148,8 +148,8 @@ class Source(AbstractContextManager["Source"]):
         numbers = all(_is_number(field) for field in fields)
         if header is None and numbers:
             raise ValueError(
-                f"The first line of {self.label} holds only numbers, so it may not be a header. Say --no-header if it "
-                "is the first row, or --header if these are the names."
+                f"The first line of {self.label} holds only numbers, so it may not be a header. Use --no-header if "
+                "it is the first row, or --header if these are the names."
             )
         if header is False:
             self.first = first
@@ -157,7 +157,7 @@ class Source(AbstractContextManager["Source"]):
         return [field.strip() for field in fields]
 
     def _unique(self, names: list[str]) -> list[str]:
-        """Return the names with repeated ones numbered (a, a.1, a.2), and remember which."""
+        """Return the names with repeated ones numbered (a, a.1, a.2), and store the new names."""
         seen: Counter[str] = Counter()
         taken, unique = set(names), []
         for name in names:
@@ -174,7 +174,7 @@ class Source(AbstractContextManager["Source"]):
         return unique
 
     def _csv(self, types: Mapping[str, Any], only: list[str] | None) -> Iterator[pa.Table]:
-        """Yield the rows of a text file, all at once where `only` is None; a row with a field too few is an error."""
+        """Yield the rows of a text file, all at once if `only` is None; a wrong number of fields is an error."""
         assert self.stream is not None
         bad: list[pa_csv.InvalidRow] = []
 
@@ -203,11 +203,11 @@ class Source(AbstractContextManager["Source"]):
             raise ValueError(self._explain(str(error), bad)) from error
 
     def _explain(self, message: str, bad: Sequence[Any]) -> str:
-        """Return an error of the reader in words that name the row or the column."""
+        """Return an error message that names the row or the column."""
         if bad:
             row, width = bad[0], len(self.names)
             place = f"Row {row.number}" if row.number else "A row"
-            return f"{place} has {row.actual_columns} fields where the header has {width}: {row.text[:80]!r}"
+            return f"{place} has {row.actual_columns} fields but the header has {width}: {row.text[:80]!r}"
         if found := re.search(r"In CSV column #(\d+): (.*)", message, re.DOTALL):
             return f"column {self.names[int(found[1])]!r}: {found[2]}"
         return message
@@ -228,7 +228,7 @@ def _stdin() -> IO[bytes]:
 
 
 class _Chained:
-    """A first line that was read already, followed by the rest of its file."""
+    """A file whose first line has been read already: that line, then the rest."""
 
     closed = False
 
@@ -244,15 +244,15 @@ class _Chained:
         return self.rest.read(size)
 
     def readable(self) -> bool:
-        """Say that this can be read."""
+        """Return True, as Arrow asks every file."""
         return True
 
     def close(self) -> None:
-        """Leave closing to the owner of the file."""
+        """Do nothing: the owner closes the file."""
 
 
 def check_suffix(path: str, verb: str) -> str:
-    """Return the suffix of a table file, or raise a message that lists those there are."""
+    """Return the suffix of a table file, or raise an error that lists the supported ones."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         also = ", or - for CSV on standard input" if verb == "read" else ""
@@ -262,7 +262,7 @@ def check_suffix(path: str, verb: str) -> str:
 
 @contextmanager
 def _named(label: str) -> Iterator[None]:
-    """Put the file's name in front of what goes wrong inside it."""
+    """Add the file's name to an error raised inside."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -289,7 +289,7 @@ def _read_array(path: str) -> Any:
 
 
 def _slices(table: pa.Table) -> Iterator[pa.Table]:
-    """Cut a table into batches."""
+    """Yield a table in batches."""
     for start in range(0, len(table), ROWS_AT_A_TIME):
         yield table.slice(start, ROWS_AT_A_TIME)
 

@@ -1,6 +1,6 @@
-"""How the columns of a table become numbers: which ones, gaps filled, categories spread out, dates counted in days.
+"""How the columns of a table become numbers: missing values filled, categories one-hot encoded, dates counted in days.
 
-A recipe is learned once, at the fit, and travels with the model, so that new files are treated the same.
+A recipe is learned once, by the fit, and stored in the model file, so that new files are converted in the same way.
 """
 
 import difflib
@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-MAX_LEVELS = 100  # categories of one column
+MAX_LEVELS = 100  # categories per column
 MICROSECONDS_PER_DAY = 86_400_000_000
 READ_AS = {"number": pa.float64(), "flag": pa.bool_(), "category": pa.string(), "date": pa.timestamp("us")}
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the table: what it holds, what fills its gaps, and its categories."""
+    """A column of the table: its kind, the value that replaces missing ones, and its categories."""
 
     name: str
     kind: str  # number, flag, category or date
@@ -36,7 +36,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user asked for."""
+    """The user's choices: which columns to use and how to convert them."""
 
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
@@ -49,7 +49,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The columns a model is made from, in order."""
+    """The columns that a model uses, in order; `unseen` counts categories that were not seen in training."""
 
     columns: tuple[Column, ...]
     id_col: str | None = None
@@ -58,40 +58,40 @@ class Recipe:
 
     @classmethod
     def learn(cls, table: pa.Table, choices: Choices) -> Self:
-        """Return the recipe for a table, or raise a message that names the columns at fault and says what to do."""
+        """Return the recipe for a table, or raise an error that names the wrong columns and says what to do."""
         names = feature_names(table.column_names, choices)
         kinds = {name: kind_of(table.schema.field(name).type) for name in names}
         _refuse(kinds, choices)
-        _refuse_gaps(table, kinds, choices)
+        _refuse_missing(table, kinds, choices)
         columns = tuple(_learn_column(table[name], name, kind, choices.impute) for name, kind in kinds.items())
         return cls(columns, choices.id_col, choices.target)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return a recipe that `to_json` wrote."""
+        """Return a recipe from the output of `to_json`."""
         columns = tuple(Column(**{**column, "levels": tuple(column["levels"])}) for column in data["columns"])
         return cls(columns, data["id_col"], data["target"])
 
     @classmethod
     def of_numbers(cls, names: Iterable[str]) -> Self:
-        """Return the recipe of a model that was fitted elsewhere: its columns, as numbers."""
+        """Return the recipe of a model that was fitted without one: its columns, as numbers."""
         return cls(tuple(Column(name, "number") for name in names))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the recipe as plain data."""
+        """Return the recipe as data for a JSON file."""
         return {"columns": [asdict(column) for column in self.columns], "id_col": self.id_col, "target": self.target}
 
     @property
     def outputs(self) -> list[str]:
-        """Return the names of the numeric columns that the model sees."""
+        """Return the names of the numeric columns that the model uses."""
         return [name for column in self.columns for name in column.outputs]
 
     def types(self, present: Sequence[str], *others: str | None) -> dict[str, Any]:
-        """Return how to read the columns, `others` as text, or raise a message that names the ones that are missing."""
+        """Return the types to read the columns as, `others` as text, or raise an error that names missing columns."""
         missing = [column.name for column in self.columns if column.name not in present]
         if missing:
             quoted, hint = some([repr(name) for name in missing]), near_miss(missing[0], present)
-            raise ValueError(f"The model needs the column{_plural(missing)} {quoted}, not in this file.{hint}")
+            raise ValueError(f"The model needs the column{_plural(missing)} {quoted}, missing in this file.{hint}")
         return {column.name: READ_AS[column.kind] for column in self.columns} | {
             name: pa.string() for name in others if name is not None
         }
@@ -101,7 +101,7 @@ class Recipe:
         return np.column_stack([self._numbers(table[column.name], column) for column in self.columns])
 
     def _numbers(self, values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
-        """Return one column as numbers, (n,) or (n, levels)."""
+        """Return a column as numbers, (n,) or (n, levels)."""
         if kind_of(values.type) == "number" and column.kind == "flag":
             values = pc.not_equal(values, 0)
         if kind_of(values.type) != column.kind and not pa.types.is_null(values.type):
@@ -109,16 +109,16 @@ class Recipe:
                 raise ValueError(
                     f"Column {column.name!r} holds {values.type}; the model learned it as a {column.kind}."
                 )
-        n_gaps = count_gaps(values, column.kind)
-        if n_gaps and not column.fills_gaps:
-            raise ValueError(_gaps([f"{column.name!r} ({n_gaps:,})"], learned=True))
+        n_missing = count_missing(values, column.kind)
+        if n_missing and not column.fills_gaps:
+            raise ValueError(_missing_message([f"{column.name!r} ({n_missing:,})"], learned=True))
         if column.kind == "category":
-            return self._spread(to_text(values), column)
+            return self._one_hot(to_text(values), column)
         numbers = to_numbers(values, column.kind)
         return numbers if column.fill is None else np.where(np.isnan(numbers), column.fill, numbers)
 
-    def _spread(self, values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
-        """Return one 0/1 column per category; a new category, or a gap, is all zeros, and new ones are counted."""
+    def _one_hot(self, values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
+        """Return one 0/1 column per category, zeros for unseen categories and missing values; count the unseen ones."""
         codes = pc.index_in(values, value_set=pa.array(column.levels, pa.string())).to_numpy(zero_copy_only=False)
         out = np.zeros((len(values), len(column.levels)))
         known = ~np.isnan(codes.astype(np.float64))
@@ -137,7 +137,7 @@ def feature_names(present: Sequence[str], choices: Choices) -> list[str]:
     left_out = {*choices.drop, choices.id_col, choices.target}
     names = [name for name in present if name not in left_out and (not choices.columns or name in choices.columns)]
     if not names:
-        raise ValueError("No columns are left to cluster by: all are dropped, or are the id or the target.")
+        raise ValueError("No columns are left to cluster: all are dropped, or are the id or the target.")
     return names
 
 
@@ -154,7 +154,7 @@ def kind_of(type_: Any) -> str:
 
 
 def to_numbers(values: pa.ChunkedArray, kind: str) -> NDArray[np.float64]:
-    """Return numbers, flags (0 and 1) or dates (days since 1970) as floats, with NaN for gaps."""
+    """Return numbers, flags (0 and 1) or dates (days since 1970) as floats, with NaN for missing values."""
     if kind == "date":
         zone_free = values.cast(pa.timestamp("us", tz=getattr(values.type, "tz", None)))
         values = pc.divide(zone_free.cast(pa.int64()).cast(pa.float64()), float(MICROSECONDS_PER_DAY))
@@ -163,19 +163,19 @@ def to_numbers(values: pa.ChunkedArray, kind: str) -> NDArray[np.float64]:
 
 
 def to_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return categories as text; the empty text is a gap."""
+    """Return categories as text; the empty text is a missing value."""
     text = values.cast(pa.string())
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
 def _learn_column(values: pa.ChunkedArray, name: str, kind: str, impute: bool) -> Column:
-    """Return what a column's new values need."""
+    """Learn how to convert a column."""
     if kind == "category":
         levels = sorted(str(value) for value in pc.unique(to_text(values)).to_pylist() if value is not None)
         if len(levels) > MAX_LEVELS:
             raise ValueError(
-                f"Column {name!r} has {len(levels):,} different values, more than {MAX_LEVELS} to spread out. "
-                "Leave it out with --drop, or name it with --id-col if it identifies rows."
+                f"Column {name!r} has {len(levels):,} different values, more than the {MAX_LEVELS} that "
+                "--one-hot allows. Use --drop to leave it out, or --id-col if it identifies rows."
             )
         return Column(name, kind, fills_gaps=impute, levels=tuple(levels))
     numbers = to_numbers(values, kind)
@@ -183,15 +183,15 @@ def _learn_column(values: pa.ChunkedArray, name: str, kind: str, impute: bool) -
     if not impute:
         return Column(name, kind)
     if not len(known):
-        raise ValueError(f"Column {name!r} holds no values at all. Leave it out with --drop.")
+        raise ValueError(f"Column {name!r} holds no values. Use --drop to leave it out.")
     return Column(name, kind, fill=float(np.median(known)), fills_gaps=True)
 
 
 def _refuse(kinds: dict[str, str], choices: Choices) -> None:
-    """Raise where columns hold text, dates or other things that were not asked to be turned into numbers."""
+    """Raise an error if columns hold text, dates or other values whose conversion was not requested."""
     for kind, allowed, what, advice in (
-        ("category", choices.one_hot, "text", "Use --one-hot to make 0/1 columns of it, or --drop to leave it out."),
-        ("date", choices.dates, "dates", "Use --dates to count them in days, or --drop to leave them out."),
+        ("category", choices.one_hot, "text", "Use --one-hot to convert it to 0/1 columns, or --drop to leave it out."),
+        ("date", choices.dates, "dates", "Use --dates to convert them to days, or --drop to leave them out."),
         ("other", False, "values that are not numbers", "Use --drop to leave them out."),
     ):
         found = [name for name, own in kinds.items() if own == kind]
@@ -200,39 +200,39 @@ def _refuse(kinds: dict[str, str], choices: Choices) -> None:
             raise ValueError(f"Column{_plural(found)} {quoted} hold{'s' * (len(found) == 1)} {what}. {advice}")
 
 
-def _refuse_gaps(table: pa.Table, kinds: dict[str, str], choices: Choices) -> None:
-    """Raise where values are missing and are not to be filled."""
+def _refuse_missing(table: pa.Table, kinds: dict[str, str], choices: Choices) -> None:
+    """Raise an error if values are missing and --impute is not used."""
     if choices.impute:
         return
-    counts = {name: count_gaps(table[name], kind) for name, kind in kinds.items()}
+    counts = {name: count_missing(table[name], kind) for name, kind in kinds.items()}
     found = [f"{name!r} ({count:,})" for name, count in counts.items() if count]
     if found:
-        raise ValueError(_gaps(found))
+        raise ValueError(_missing_message(found))
 
 
-def count_gaps(values: pa.ChunkedArray, kind: str) -> int:
+def count_missing(values: pa.ChunkedArray, kind: str) -> int:
     """Return how many values are missing or NaN."""
     return int(to_text(values).null_count if kind == "category" else np.isnan(to_numbers(values, kind)).sum())
 
 
-def _gaps(found: list[str], *, learned: bool = False) -> str:
+def _missing_message(found: list[str], *, learned: bool = False) -> str:
     """Return the message about missing values."""
-    where = f"Values are missing in column{_plural(found)} {some(found)}"
+    missing = f"Values are missing in column{_plural(found)} {some(found)}"
     if learned:
-        return f"{where}, and the model was fitted without --impute. Fill them first, or fit anew with --impute median."
-    return f"{where}. Fill them with --impute median, or leave the column{_plural(found)} out with --drop."
+        return f"{missing}, and the model was fitted without --impute. Fill them first, or refit with --impute median."
+    return f"{missing}. Use --impute median to fill them, or --drop to leave the column{_plural(found)} out."
 
 
-def some(items: Sequence[str], most: int = 6) -> str:
-    """Join items for a message, at most `most` of them."""
-    rest = len(items) - most
-    return ", ".join(items[:most]) + (f" and {rest} more" if rest > 0 else "")
+def some(items: Sequence[str], limit: int = 6) -> str:
+    """Join items for a message, at most `limit` of them."""
+    rest = len(items) - limit
+    return ", ".join(items[:limit]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def near_miss(name: str, present: Sequence[str]) -> str:
-    """Return a hint at the nearest name there is."""
+    """Return a hint: the most similar name, or the names that exist."""
     close = difflib.get_close_matches(name, present, n=1)
-    return f" Did you mean {close[0]!r}?" if close else f" It has {some([repr(one) for one in present])}."
+    return f" Did you mean {close[0]!r}?" if close else f" It has {some([repr(other) for other in present])}."
 
 
 def _plural(items: Sequence[str]) -> str:

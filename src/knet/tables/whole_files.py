@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that are written completely or not at all."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ UNFINISHED: set[Path] = set()  # temporary files of this process
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside `path`; what is written there appears under `path` once it is complete."""
+    """Yield a temporary name in the folder of `path`; the file gets the name `path` once it is complete."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
@@ -30,6 +30,6 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def remove_unfinished() -> None:
-    """Remove what is half written, for a process that has to end at once."""
+    """Remove the unfinished files of this process, before it exits at once."""
     for temporary in UNFINISHED:
         temporary.unlink(missing_ok=True)

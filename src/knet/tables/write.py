@@ -1,4 +1,4 @@
-"""Tables written to files, in batches and by suffix; no file is overwritten unasked."""
+"""Tables written to files, in batches and by suffix; no file is overwritten without --force."""
 
 import csv
 import io
@@ -17,11 +17,11 @@ import pyarrow.parquet as pa_parquet
 from knet.tables.read import DELIMITERS, check_suffix
 from knet.tables.whole_files import whole_file
 
-GROUP_ROWS = 131_072  # rows of a group in Parquet and Feather files
+GROUP_ROWS = 131_072  # rows per group in Parquet and Feather files
 
 
 class Sink:
-    """Batches of rows on their way to a file or to standard output (CSV)."""
+    """Writes batches of rows to a file, or to standard output as CSV."""
 
     def __init__(self, schema: pa.Schema, handle: Any, suffix: str) -> None:
         self.kept: list[pa.Table] = []
@@ -56,7 +56,7 @@ class Sink:
             self._write_arrays()
 
     def _write_group(self) -> None:
-        """Write the batches kept so far as one group of rows: readers like few and large groups."""
+        """Write the batches kept so far as one group of rows: few large groups are read faster than many small ones."""
         if self.kept:
             self.writer.write_table(pa.concat_tables(self.kept).combine_chunks())
             self.kept.clear()
@@ -73,29 +73,35 @@ class Sink:
 
 
 def _csv_bytes(table: pa.Table, delimiter: str) -> bytes:
-    """Return rows as text; quotes only where a value needs them."""
-    for style in ("none", "needed"):
-        buffer = io.BytesIO()
-        options = pa_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=style)
-        try:
-            pa_csv.write_csv(table, buffer, options)
-            break
-        except pa.ArrowInvalid:
-            continue
+    """Return rows as text; text is quoted only if a value contains a quote, a delimiter or a line end."""
+    try:
+        return _to_csv(table, delimiter, "none")
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return _to_csv(table, delimiter, "needed")
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"The rows cannot be written as text: {error}. Write .parquet or .feather instead.") from error
+
+
+def _to_csv(table: pa.Table, delimiter: str, quoting_style: str) -> bytes:
+    buffer = io.BytesIO()
+    options = pa_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting_style)
+    pa_csv.write_csv(table, buffer, options)
     return buffer.getvalue()
 
 
 def write_batches(batches: Iterator[pa.Table], path: Path | None, *, force: bool = False) -> int:
     """Write tables of one schema to `path`, or as CSV to standard output; return the number of rows."""
     if path is None:
-        return _pour(batches, None, sys.stdout.buffer, ".csv")
+        return _write_all(batches, None, sys.stdout.buffer, ".csv")
     suffix = check_suffix(str(path), "write")
     with new_file(path, force=force) as temporary, open(temporary, "wb") as handle:
-        return _pour(batches, path, handle, suffix)
+        return _write_all(batches, path, handle, suffix)
 
 
-def _pour(batches: Iterator[pa.Table], path: Path | None, handle: Any, suffix: str) -> int:
-    """Write all batches; the first one gives the schema."""
+def _write_all(batches: Iterator[pa.Table], path: Path | None, handle: Any, suffix: str) -> int:
+    """Write all batches; the first one defines the schema."""
     sink, n_rows = None, 0
     for table in batches:
         if suffix == ".npy" and any(not _numeric(field.type) for field in table.schema):
@@ -110,7 +116,7 @@ def _pour(batches: Iterator[pa.Table], path: Path | None, handle: Any, suffix: s
 
 @contextmanager
 def new_file(path: Path, *, force: bool = False) -> Iterator[Path]:
-    """Give a temporary name for `path`; the file appears whole or not at all, and never over another one unasked."""
+    """Yield a temporary name for `path`; the file is complete or absent, and replaces another one only with `force`."""
     check_target(path, force=force)
     with whole_file(path) as temporary:
         yield temporary
@@ -118,9 +124,9 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[Path]:
 
 
 def check_target(path: Path, *, force: bool) -> None:
-    """Raise unless `path` may be written: its folder is there and writable, and no file is overwritten unasked."""
+    """Raise an error if the folder of `path` is missing or read-only, or if `path` exists and `force` is False."""
     if path.exists() and not force:
-        raise FileExistsError(f"{path} exists already. Say --force to replace it.")
+        raise FileExistsError(f"{path} exists already. Use --force to overwrite it.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a file.")
     if not path.parent.is_dir():

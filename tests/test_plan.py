@@ -6,11 +6,13 @@ import torch
 from scipy.spatial.distance import pdist
 from sklearn.datasets import make_blobs
 
-from knet._fit import plan as selection
-from knet._fit.plan import MEDIAN_ROWS, POOL_ROWS, SMALL_DATA, SUBSET_SIZES, median_distance, plan_training, subset_size
-from knet._math import kernels
-from knet._math import laplacians as spectral
+from knet._fit import plan as planning
+from knet._fit.plan import MEDIAN_ROWS, POOL_ROWS, SMALL_DATA, SUBSET_SIZES, make_plan, median_distance, subset_size
+from knet._fit.settings import Settings
+from knet._math import kernels, laplacians
+from knet._network.scaling import learn_scaling
 from knet.datasets import make_spirals
+from tests.estimators import make_knet
 
 
 def normal(seed, n, d=3):
@@ -61,11 +63,9 @@ def test_median_distance_scales_with_the_data(seed):
 
 
 def plan(X, sigma="median", sigma_scale=1.0, train_size="auto", n_clusters=2, seed=0):
-    order = np.arange(len(X))
-    rng = state(seed)
-    return plan_training(
-        X, order, sigma=sigma, sigma_scale=sigma_scale, train_size=train_size, n_clusters=n_clusters, rng=rng
-    )
+    model = make_knet(n_clusters, sigma=sigma, sigma_scale=sigma_scale, train_size=train_size)
+    settings = Settings.resolve(model.get_params(deep=False), X.shape[1])
+    return make_plan(X.numpy(), learn_scaling(X.numpy(), "none"), settings, state(seed))
 
 
 def test_sigma_as_a_number_is_taken_as_it_is(seed):
@@ -75,7 +75,7 @@ def test_sigma_as_a_number_is_taken_as_it_is(seed):
 @pytest.mark.parametrize("sigma_scale", [0.1, 1.0, 3.0])
 def test_the_median_is_multiplied_by_sigma_scale(seed, sigma_scale):
     X = normal(seed, 30)
-    assert plan(X, sigma_scale=sigma_scale).sigma == pytest.approx(sigma_scale * median_distance(X, state(seed)))
+    assert plan(X, sigma_scale=sigma_scale).sigma == pytest.approx(sigma_scale * median_distance(X, state(0)))
 
 
 @pytest.mark.parametrize("rule", ["median", "auto"])
@@ -87,7 +87,8 @@ def test_auto_sigma_is_positive_and_within_reach_of_the_data(seed):
     X = normal(seed, 200)
     chosen = plan(X, sigma="auto", n_clusters=3, seed=seed)
     assert 0 < chosen.sigma < 10 * median_distance(X, state(seed))
-    assert chosen.start_labels(X).tolist() == chosen.labels[np.argsort(chosen.sample)].tolist()
+    assert chosen.start.shape == (200,)
+    assert set(chosen.start) == {0, 1, 2}
 
 
 @pytest.mark.parametrize(("train_size", "n_train"), [(40, 40), (0.25, 25), (1.0, 100), ("auto", 100), (1000, 100)])
@@ -111,7 +112,7 @@ def test_an_easy_spectrum_needs_the_fewest_rows(seed):
 
 
 def test_a_stricter_tolerance_needs_at_least_as_many_rows(monkeypatch, seed):
-    monkeypatch.setattr(selection, "SUBSET_SIZES", (100, 300, 900))
+    monkeypatch.setattr(planning, "SUBSET_SIZES", (100, 300, 900))
     X = torch.from_numpy(make_spirals(5000, random_state=seed)[0])
     X = X[torch.from_numpy(np.random.default_rng(seed).permutation(5000))]
     sizes = [subset_size(X, 5000, 0.1, 3, tol=tol) for tol in (0.5, 0.05, 0.01, 0.0)]
@@ -130,7 +131,7 @@ def test_the_chosen_size_has_a_close_spectrum(seed):
     X = torch.from_numpy(make_spirals(2500, random_state=seed)[0])
     X = X[torch.from_numpy(np.random.default_rng(seed).permutation(2500))]
     size = subset_size(X, 2500, 0.3, 3)
-    part, whole = (spectral.DenseLaplacian(rows, 0.3).largest(3)[0] for rows in (X[:size], X))
+    part, whole = (laplacians.DenseLaplacian(rows, 0.3).largest(3)[0] for rows in (X[:size], X))
     assert size < 2500
     assert float((part - whole).abs().max()) < 0.03  # tol is 0.02, against an estimate of the whole
 
@@ -142,9 +143,9 @@ def test_the_rule_never_forms_a_matrix_of_all_pairs(monkeypatch):
         sizes.append(len(X) * len(Y))
         return original(X, Y, sigma)
 
-    for module in (kernels, spectral):
+    for module in (kernels, laplacians):
         monkeypatch.setattr(module, "gaussian_kernel", counting)
-    monkeypatch.setattr(selection, "SUBSET_SIZES", (300, 500))
+    monkeypatch.setattr(planning, "SUBSET_SIZES", (300, 500))
     subset_size(pool, 200_000, 0.5, 3, tol=0.0)
     assert sizes
     assert max(sizes) <= max(kernels.BLOCK_BYTES // 8, 2000**2) < POOL_ROWS**2

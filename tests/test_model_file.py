@@ -1,9 +1,11 @@
-"""Model files: the round trip, what a file holds, and what a bad one says."""
+"""Model files: the round trip, the content of a file, older format versions, and the messages for bad files."""
 
 import json
 import os
 import pickle
 import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,17 +13,17 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
 import knet
-from knet import KNet, load
-from knet import model_file as persistence
+from knet import Advanced, KNet, load, model_file
 from knet.exceptions import KNetError, ModelFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 
-QUICK = {"max_rounds": 2, "steps_per_round": 10, "tol": 0.0, "random_state": 0}
+QUICK = {"max_iter": 2, "tol": 0.0, "random_state": 0, "advanced": Advanced(steps_per_iter=10)}
 METHODS = ("predict", "predict_proba", "transform", "score_samples", "kernel", "recluster")
 
 
@@ -56,14 +58,19 @@ def parts(path):
 
 
 def forge(path, header, tensors, **metadata):
-    """Write a file whose digest is right for whatever it holds."""
+    """Write a file with a valid digest, whatever its content."""
     text = header if isinstance(header, str) else json.dumps(header, sort_keys=True)
-    genuine = {"format": persistence.FORMAT, "header": text, "digest": persistence._digest(text, tensors)}
+    genuine = {"format": model_file.FORMAT, "header": text, "digest": model_file._digest(text, tensors)}
     save_file(tensors, path, genuine | metadata)
 
 
+def plain_params(model):
+    """Return all parameters, those of `advanced` by name; the object itself is replaced by whether there is one."""
+    return model.get_params() | {"advanced": model.advanced is not None}
+
+
 def assert_refused(path, match, **options):
-    """Assert one clear error of one line that names the file."""
+    """Assert a clear error message of a single line that names the file."""
     with pytest.raises(ModelFileError, match=match) as caught:
         load(path, **options)
     message = str(caught.value)
@@ -81,9 +88,10 @@ def assert_refused(path, match, **options):
     [
         {},
         {"n_clusters": 1},
-        {"n_components": 2, "n_hidden_layers": 3, "hidden_width": 7},
-        {"n_components": 5, "reconstruction_weight": 1.0, "scale": "none"},
+        {"n_components": 2, "hidden_layer_sizes": (7, 5, 9)},
+        {"n_components": 5, "scale": "none", "advanced": Advanced(steps_per_iter=10, reconstruction_weight=1.0)},
         {"u_update": "sma", "n_init": 2, "train_size": 0.5},
+        {"hidden_layer_sizes": (4,), "max_iter": 1, "advanced": None},
     ],
 )
 def test_a_round_trip_changes_no_bit(path, dtype, options):
@@ -98,8 +106,9 @@ def test_a_round_trip_changes_no_bit(path, dtype, options):
             assert before.dtype == after.dtype
     np.testing.assert_array_equal(loaded.predict(X), model.labels_)
     np.testing.assert_array_equal(loaded.cluster_centers_, model.cluster_centers_)
-    assert loaded.get_params() == model.get_params()
+    assert plain_params(loaded) == plain_params(model)
     assert loaded.sigma_ == model.sigma_
+    assert loaded.best_iter_ == model.best_iter_
     assert loaded.history_ == model.history_
     assert loaded.n_iter_ == model.n_iter_
     assert loaded.n_features_in_ == 3
@@ -128,9 +137,17 @@ def test_a_loaded_model_can_be_fitted_again(saved, model):
     np.testing.assert_array_equal(load(saved).fit(rows()).labels_, model.labels_)
 
 
+def test_a_fit_after_loading_forgets_the_extra_data_of_the_file(model, path):
+    model_file.save(model, path, extra={"table": {"columns": ["a", "b", "c"]}})
+    refitted = load(path).fit(rows(d=2))
+    assert not getattr(refitted, "extra_", None)
+    refitted.save(path)
+    assert load(path).extra_ == {}
+
+
 def test_extra_data_goes_round(model, path):
     extra = {"note": "ünïcode", "numbers": [1, 2.5, None], "nested": {"a": True}}
-    persistence.save(model, path, extra=extra)
+    model_file.save(model, path, extra=extra)
     assert load(path).extra_ == extra
     load(path).save(path)
     assert load(path).extra_ == extra
@@ -138,23 +155,63 @@ def test_extra_data_goes_round(model, path):
 
 def test_extra_data_that_is_not_plain_is_refused_before_anything_is_written(model, path):
     with pytest.raises(TypeError):
-        persistence.save(model, path, extra={"x": object()})
+        model_file.save(model, path, extra={"x": object()})
     assert list(path.parent.iterdir()) == []
 
 
-def test_parameters_that_are_not_plain_fall_back(path):
+def test_a_callback_and_a_generator_are_not_stored(path):
     X = rows()
     model = KNet(2, **QUICK | {"random_state": np.random.RandomState(0), "callback": lambda row: None}).fit(X)
     model.save(path)
     loaded = load(path)
+    assert sorted(parts(path)[1]["unsaved"]) == ["callback", "random_state"]
     assert loaded.callback is None
+    assert loaded.random_state is None
     np.testing.assert_array_equal(loaded.predict(X), model.labels_)
+    loaded.fit(X)
+
+
+def test_a_function_as_a_parameter_has_to_be_set_again_before_a_fit(path):
+    def own_step(L, U):
+        return torch.linalg.qr(L @ U)[0]
+
+    X = rows()
+    model = KNet(2, u_update=own_step, **QUICK).fit(X)
+    model.save(path)
+    assert parts(path)[1]["unsaved"] == ["u_update"]
+    load(path).save(path)  # also after a second round trip
+    loaded = load(path)
+    for method in METHODS:
+        np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
+    for refit in (loaded, clone(loaded)):
+        with pytest.raises(ValueError, match=r"'u_update' parameter of KNet .*not stored in the model file; set it"):
+            refit.fit(X)
+    np.testing.assert_array_equal(loaded.set_params(u_update=own_step).fit(X).labels_, model.labels_)
 
 
 def test_numpy_numbers_as_parameters_are_kept(path):
-    KNet(np.int64(2), lr=np.float32(0.5) / 256, **QUICK).fit(rows()).save(path)
-    assert load(path).n_clusters == 2
-    assert load(path).lr == pytest.approx(0.5 / 256)
+    sizes = (np.int64(6), np.int32(5))
+    options = QUICK | {"advanced": Advanced(memory_budget=np.float64(64), steps_per_iter=np.int64(10))}
+    KNet(np.int64(2), learning_rate=np.float32(0.5) / 256, hidden_layer_sizes=sizes, **options).fit(rows()).save(path)
+    loaded = load(path)
+    assert loaded.n_clusters == 2
+    assert loaded.learning_rate == pytest.approx(0.5 / 256)
+    assert loaded.hidden_layer_sizes == (6, 5)
+    assert loaded.advanced.memory_budget == 64
+    assert loaded.advanced.steps_per_iter == 10
+
+
+def test_threads_that_share_a_model_get_the_labels_of_one_call(saved):
+    X = rows(20_000, seed=2)
+    expected = load(saved).predict(X)
+    before = torch.get_num_threads()
+    for dtype in (np.float64, np.float32):
+        shared = load(saved)  # nothing is cached in it yet
+        same = expected if dtype == np.float64 else load(saved).predict(X.astype(dtype))
+        with ThreadPoolExecutor(8) as pool:
+            for labels in pool.map(shared.predict, [X.astype(dtype)] * 24):
+                np.testing.assert_array_equal(labels, same)
+    assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize("kind", [str, lambda path: path])
@@ -163,16 +220,92 @@ def test_paths_of_any_kind(model, path, kind):
     load(kind(path))
 
 
-# What a file holds
+# Version 1
+
+VERSION_1 = Path(__file__).parent / "data" / "model_v1.safetensors"
+VERSION_1_LABELS = "0000011100001111000011110000111100222211222222222222222222222222"  # on 8 rows of 8 grid points
+
+
+def test_a_file_of_version_1_keeps_its_labels():
+    loaded = load(VERSION_1)
+    grid = [[height, weight] for weight in np.linspace(-3, 8, 8) for height in np.linspace(-7, 7, 8)]
+    labels = loaded.predict(pd.DataFrame(grid, columns=["height", "weight"]))
+    assert "".join(map(str, labels)) == VERSION_1_LABELS
+    assert loaded.extra_ == {"note": "written by format version 1"}
+    assert loaded.sigma_ == pytest.approx(0.9546110050183281)
+
+
+def test_a_file_of_version_1_has_its_parameters_and_history_under_the_new_names(path):
+    loaded = load(VERSION_1)
+    changed = {name: value for name, value in loaded.get_params().items() if value != KNet().get_params().get(name)}
+    del changed["advanced"]
+    assert changed == {
+        "n_clusters": 3,
+        "hidden_layer_sizes": (8, 8, 8),
+        "max_iter": 4,
+        "learning_rate": 0.002,
+        "random_state": 0,
+        "advanced__sigma_scale": 0.9,
+        "advanced__init": "identity",
+        "advanced__u_columns": "c",
+        "advanced__reconstruction_weight": 0.1,
+        "advanced__degrees": "differentiated",
+        "advanced__laplacian": "dense",
+        "advanced__memory_budget": 256,
+        "advanced__steps_per_iter": 50,
+        "advanced__keep_embeddings": True,
+    }
+    assert [row["iteration"] for row in loaded.history_] == [1, 2, 3, 4]
+    assert set(loaded.history_[0]) == {"iteration", "hsic", "reconstruction", "u_change", "u_error", "seconds"}
+    assert (loaded.n_iter_, loaded.best_iter_) == (4, 1)
+    loaded.save(path)
+    assert parts(path)[1]["format_version"] == model_file.FORMAT_VERSION
+    assert plain_params(load(path)) == plain_params(loaded)
+    assert load(path).history_ == loaded.history_
+
+
+@pytest.mark.parametrize(
+    ("old", "expected"),
+    [
+        ({"hidden_width": "auto", "n_hidden_layers": 2}, "auto"),
+        ({"hidden_width": "auto", "n_hidden_layers": 3}, (8, 8, 8)),  # as many units as the stored weights
+        ({"hidden_width": 8, "n_hidden_layers": 3}, (8, 8, 8)),
+    ],
+)
+def test_layers_of_version_1(path, old, expected):
+    _, header, tensors = parts(VERSION_1)
+    forge(path, header | {"params": header["params"] | old}, tensors)
+    assert load(path).hidden_layer_sizes == expected
+
+
+def test_defaults_and_missing_functions_of_version_1(path):
+    _, header, tensors = parts(VERSION_1)
+    defaults = {"sigma_scale": 1.0, "u_columns": "c-1", "reconstruction_weight": 0.0, "degrees": "fixed"}
+    defaults |= {"laplacian": "auto", "memory_budget": 512, "steps_per_round": 200, "keep_rounds": False}
+    params = header["params"] | defaults
+    del params["u_update"]  # version 1 left functions out
+    forge(path, header | {"params": params}, tensors)
+    loaded = load(path)
+    assert loaded.advanced is None
+    with pytest.raises(ValueError, match="'u_update' parameter"):
+        loaded.fit(rows(d=2))
+    del params["steps_per_round"]
+    forge(path, header | {"params": params}, tensors)
+    assert_refused(path, "complete")
+
+
+# The content of a file
 
 
 def test_the_header_says_what_made_it(saved):
     metadata, header, _ = parts(saved)
     assert metadata["format"] == "knet-model"
-    assert header["format_version"] == 1
+    assert header["format_version"] == 2
     assert header["versions"]["knet"] == knet.__version__
     assert {"python", "numpy", "scikit-learn", "torch"} <= set(header["versions"])
     assert header["params"]["n_clusters"] == 2
+    assert header["params"]["advanced"]["steps_per_iter"] == 10
+    assert header["unsaved"] == []
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -186,12 +319,12 @@ def test_no_training_row_is_in_the_file(path, dtype, n_clusters):
     for table in (X, (X - shift) / scale):
         for row in table:
             assert row.tobytes() not in content
-    assert model.cluster_centers_[0].tobytes() in content  # the search can find something
+    assert model.cluster_centers_[0].tobytes() in content  # the search does find values that are in the file
 
 
 def test_the_file_does_not_grow_with_the_rows(tmp_path):
     for n in (1100, 1900):
-        KNet(2, **QUICK | {"max_rounds": 1}).fit(rows(n)).save(tmp_path / str(n))
+        KNet(2, **QUICK | {"max_iter": 1}).fit(rows(n)).save(tmp_path / str(n))
     small, large = ((tmp_path / str(n)).stat().st_size for n in (1100, 1900))
     assert abs(large - small) < rows(800).nbytes / 10  # a few landmarks more or less, of at most 256
     assert all(value.shape[0] <= 256 for value in load_file(tmp_path / "1900").values() if value.ndim)
@@ -206,11 +339,11 @@ def test_nothing_in_the_file_is_executed(monkeypatch, saved):
     load(saved).predict(rows())
     content = saved.read_bytes()
     n_header = int.from_bytes(content[:8], "little")
-    json.loads(content[8 : 8 + n_header])  # the file is this text and the numbers of its tensors, no more
+    json.loads(content[8 : 8 + n_header])  # the file consists of this text and the numbers of its tensors
     assert len(content) == 8 + n_header + sum(value.nbytes for value in load_file(saved).values())
 
 
-# Files that are not whole
+# Damaged files
 
 
 def test_a_file_cut_at_any_length_is_refused(saved, path):
@@ -257,28 +390,23 @@ def test_a_flipped_byte_anywhere_is_refused(saved, path):
 
 def test_a_newer_format_asks_for_an_upgrade(saved, path):
     _, header, tensors = parts(saved)
-    forge(path, header | {"format_version": 2}, tensors)
-    assert_refused(path, r"format version 2; this knet reads up to 1.*Upgrade knet")
+    forge(path, header | {"format_version": 3}, tensors)
+    assert_refused(path, r"format version 3; this knet reads up to 2.*Upgrade knet")
 
 
-@pytest.mark.parametrize(
-    "name", ["shift", "scale", "centers", "landmarks", "weights", "encoder.weights.0", "encoder.skip"]
-)
-def test_a_missing_tensor_is_refused_even_with_a_valid_digest(saved, path, name):
+def test_a_missing_tensor_is_refused_even_with_a_valid_digest(saved, path):
     _, header, tensors = parts(saved)
-    del tensors[name]
-    forge(path, header, tensors)
-    assert_refused(path, "complete|does not fit")
+    for name in ("shift", "scale", "centers", "landmarks", "weights", "encoder.weights.0", "encoder.skip"):
+        forge(path, header, {other: value for other, value in tensors.items() if other != name})
+        assert_refused(path, "complete|does not fit")
 
 
-@pytest.mark.parametrize(
-    "name", ["format_version", "params", "encoder", "sigma", "spread", "history", "n_train", "n_features", "extra"]
-)
-def test_a_missing_entry_of_the_header_is_refused(saved, path, name):
+def test_a_missing_entry_of_the_header_is_refused(saved, path):
     _, header, tensors = parts(saved)
-    del header[name]
-    forge(path, header, tensors)
-    assert_refused(path, "complete")
+    assert len(header) == 14
+    for name in header.keys() - {"versions"}:
+        forge(path, {other: value for other, value in header.items() if other != name}, tensors)
+        assert_refused(path, "complete")
 
 
 @pytest.mark.parametrize("text", ["", "not json", "[]", "null", "3"])
@@ -331,7 +459,7 @@ def test_a_crash_leaves_the_old_file_and_no_other(monkeypatch, model, path, plac
                 file.write(b"half")
         raise error
 
-    monkeypatch.setattr(persistence if place == "save_file" else os, place.removeprefix("os."), crash)
+    monkeypatch.setattr(model_file if place == "save_file" else os, place.removeprefix("os."), crash)
     with pytest.raises(type(error)):
         model.save(path)
     monkeypatch.undo()
@@ -391,6 +519,15 @@ def test_own_module_goes_round(path, dtype):
     loaded = load(path, encoder=own())
     for method in METHODS:
         np.testing.assert_array_equal(getattr(model, method)(X), getattr(loaded, method)(X))
+
+
+def test_a_fit_after_loading_uses_the_given_module(own_file):
+    module = own()
+    loaded = load(own_file, encoder=module)
+    assert loaded.encoder is module
+    X = rows(dtype=np.float32)
+    np.testing.assert_array_equal(loaded.fit(X).labels_, KNet(2, encoder=module, **QUICK).fit(X).labels_)
+    assert loaded.transform(X).shape == (len(X), 2)
 
 
 def test_loading_leaves_the_given_module_alone(own_file):

@@ -1,7 +1,6 @@
 """Algorithm 1: what a round does to HSIC, U, the reconstruction and the host."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,16 +8,18 @@ import torch
 from torch import nn
 
 from knet import KNet
-from knet._fit.loop import Round, alternate, balanced_lambda, constant_lambda, reconstruction_error
+from knet._fit.loop import Hold, Iteration, alternate, balanced_lambda, constant_lambda, reconstruction_error
 from knet._fit.plan import median_distance
 from knet._fit.theta_step import ThetaStep, normalized_clump
-from knet._math.kernels import alignment, center_rows, gaussian_kernel
+from knet._math.kernels import center_rows, gaussian_kernel
 from knet._math.laplacians import laplacian
 from knet._math.u_steps import StiefelAscent, eig_step
 from knet._network.mlp import Copies, ResidualMLP, linear_start
 from knet.datasets import make_moon, make_spirals
 from knet.exceptions import KNetError, NumericalError
 from knet.metrics import nmi
+from tests.estimators import make_knet
+from tests.formulas import alignment
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 
@@ -30,20 +31,20 @@ def moons(seed, n=150):
 
 def networks(X, generator, n_restarts=2, decoder=False):
     P = linear_start(X, X.shape[1])
-    sizes = {"width": 32, "depth": 2, "n_restarts": n_restarts, "generator": generator}
+    sizes = {"hidden_layer_sizes": (32, 32), "n_restarts": n_restarts, "generator": generator}
     return ResidualMLP(P, **sizes), ResidualMLP(P.mT.contiguous(), **sizes) if decoder else None
 
 
 def run(X, seed, *, scale=1.0, n_restarts=2, decoder=False, u_step=eig_step, rule=None, **options):
-    """Return the start's HSIC, the rounds, and encoder and decoder after them."""
+    """Return the start's HSIC, the iterations, and encoder and decoder after them."""
     generator = torch.Generator().manual_seed(seed)
     sigma = scale * median_distance(X, np.random.RandomState(0))
     encoder, back = networks(X, generator, n_restarts, decoder)
     L = laplacian(X, sigma)
     U = L.largest(2)[1]
-    settings = {"n_steps": 60, "batch_size": 64, "lr": 2e-3, "through_degrees": False}
+    settings = {"n_steps": 60, "batch_size": 64, "learning_rate": 2e-3, "through_degrees": False}
     settings |= {name: options.pop(name) for name in list(options) if name in settings}
-    rounds = alternate(
+    iterations = alternate(
         X,
         encoder,
         back,
@@ -53,17 +54,17 @@ def run(X, seed, *, scale=1.0, n_restarts=2, decoder=False, u_step=eig_step, rul
         laplacian=laplacian,
         lambda_rule=rule or constant_lambda(0.0),
         generator=generator,
-        **({"max_rounds": 6, "tol": 0.0} | options),
+        **({"max_iter": 6, "tol": 0.0} | options),
     )
-    return L.trace_form(U), list(rounds), encoder, back
+    return L.trace_form(U), list(iterations), encoder, back
 
 
 @pytest.mark.parametrize("u_step", [eig_step, StiefelAscent()])
 def test_hsic_rises_and_K_U_settles(seed, u_step):
-    start, rounds, _, _ = run(moons(seed), seed, u_step=u_step)
+    start, iterations, _, _ = run(moons(seed), seed, u_step=u_step)
     for restart in range(2):
-        hsic = [one.hsic[restart] for one in rounds]
-        change = [one.u_change[restart] for one in rounds]
+        hsic = [iteration.hsic[restart] for iteration in iterations]
+        change = [iteration.u_change[restart] for iteration in iterations]
         assert hsic[-1] > start + 0.5
         assert hsic[-1] > hsic[0] + 0.1
         assert max(hsic) <= 2 + 1e-9
@@ -71,60 +72,67 @@ def test_hsic_rises_and_K_U_settles(seed, u_step):
 
 
 @pytest.mark.parametrize("through_degrees", [False, True])
-def test_U_is_orthonormal_in_each_round(seed, through_degrees):
-    _, rounds, _, _ = run(moons(seed), seed, through_degrees=through_degrees, max_rounds=3)
-    for one in rounds:
-        assert one.U.shape == (2, 150, 2)
-        gram = one.U.mT @ one.U
+def test_U_is_orthonormal_in_each_iteration(seed, through_degrees):
+    _, iterations, _, _ = run(moons(seed), seed, through_degrees=through_degrees, max_iter=3)
+    for iteration in iterations:
+        assert iteration.U.shape == (2, 150, 2)
+        gram = iteration.U.mT @ iteration.U
         assert (gram - torch.eye(2, dtype=torch.float64)).abs().max() < 1e-10
 
 
-def test_a_round_reports_the_hsic_of_the_embedding_it_leaves(seed):
+def test_an_iteration_reports_the_hsic_of_the_embedding_it_leaves(seed):
     X = moons(seed)
     sigma = median_distance(X, np.random.RandomState(0))
-    _, rounds, encoder, _ = run(X, seed, max_rounds=2)
+    _, iterations, encoder, _ = run(X, seed, max_iter=2)
     with torch.no_grad():
         Psi = encoder(X)
     for restart in range(2):
         K = gaussian_kernel(Psi[restart], Psi[restart], sigma)
         root = K.sum(1).rsqrt()
-        expected = float(alignment(K * root[:, None] * root, rounds[-1].U[restart]))
-        assert rounds[-1].hsic[restart] == pytest.approx(expected, abs=1e-9)
+        expected = float(alignment(K * root[:, None] * root, iterations[-1].U[restart]))
+        assert iterations[-1].hsic[restart] == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_rounds_end_when_no_restart_moves_by_tol(seed):
-    _, rounds, _, _ = run(moons(seed), seed, tol=0.3, max_rounds=20)
-    assert 1 < len(rounds) < 20
-    assert max(rounds[-1].u_change) < 0.3
-    assert all(max(one.u_change) >= 0.3 for one in rounds[:-1])
-    assert [one.index for one in rounds] == list(range(1, len(rounds) + 1))
+def test_the_iterations_end_when_no_restart_moves_by_tol(seed):
+    _, iterations, _, _ = run(moons(seed), seed, tol=0.3, max_iter=20)
+    assert 1 < len(iterations) < 20
+    assert max(iterations[-1].u_change) < 0.3
+    assert all(max(iteration.u_change) >= 0.3 for iteration in iterations[:-1])
+    assert [iteration.index for iteration in iterations] == list(range(1, len(iterations) + 1))
 
 
-@pytest.mark.parametrize("hold", [0.0, 1e-6, 2.0])
-def test_U_is_held_until_psi_has_followed_it(seed, hold):
-    _, rounds, _, _ = run(moons(seed), seed, hold=hold, max_rounds=8)
-    held = [one for one in rounds if max(one.u_change) < 1e-6]
-    assert held == rounds[: len(held)]
-    if hold == 2.0:  # more than there is: let go when HSIC stops rising, at the latest after half of the rounds
-        assert 2 <= len(held) <= 4
-    else:  # not held at all, or followed at once
-        assert len(held) == (hold > 0)
+@pytest.mark.parametrize("enough", [None, 1e-6, 2.0])
+def test_U_is_fixed_until_psi_has_followed_it(seed, enough):
+    _, iterations, _, _ = run(moons(seed), seed, hold=None if enough is None else Hold(enough), max_iter=8)
+    fixed = [iteration for iteration in iterations if max(iteration.u_change) < 1e-6]
+    assert fixed == iterations[: len(fixed)]
+    if enough == 2.0:  # more than the maximum: until HSIC stops growing, and for at most half of the iterations
+        assert 2 <= len(fixed) <= 4
+    else:  # never, or followed at once
+        assert len(fixed) == (enough is not None)
+
+
+def test_hold_ends_for_good():
+    hold = Hold(enough=0.9)
+    hold.update(1, 20, 0.95)
+    assert not hold.active
+    hold.update(2, 20, 0.1)
+    assert not hold.active
 
 
 def test_the_rows_of_history_are_plain(seed):
-    one = Round(3, [1.0, 2.0], [0.1, 0.2], [0.5, 0.6], 1.5, torch.zeros(2, 4, 1))
-    expected = {"round": 3, "hsic": 2.0, "reconstruction": 0.2, "u_change": 0.6, "u_error": 0.0, "seconds": 1.5}
-    assert one.row(1) == expected
-    assert replace(one, u_error=(0.1, 0.3)).row(1) == expected | {"u_error": 0.3}
+    iteration = Iteration(3, [1.0, 2.0], [0.1, 0.2], [0.5, 0.6], 1.5, torch.zeros(2, 4, 1), [0.1, 0.3])
+    expected = {"iteration": 3, "hsic": 2.0, "reconstruction": 0.2, "u_change": 0.6, "u_error": 0.3, "seconds": 1.5}
+    assert iteration.row(1) == expected
 
 
 def test_restarts_train_apart(seed):
     X = moons(seed)
-    _, rounds, encoder, _ = run(X, seed, max_rounds=2)
+    _, iterations, encoder, _ = run(X, seed, max_iter=2)
     with torch.no_grad():
         first, second = encoder(X)
     assert not torch.allclose(first, second, atol=1e-3)
-    assert rounds[-1].hsic[0] != rounds[-1].hsic[1]
+    assert iterations[-1].hsic[0] != iterations[-1].hsic[1]
 
 
 # The gradient that differentiates through D
@@ -167,14 +175,14 @@ def test_fixed_degrees_are_no_worse_than_differentiated_ones():
         for seed in range(3):
             X, y = make(n, random_state=seed, **options)
             for degrees, found in scores.items():
-                model = KNet(
+                model = make_knet(
                     len(np.unique(y)),
                     sigma="median",
                     sigma_scale=sigma_scale,
                     degrees=degrees,
                     u_columns="c",
-                    max_rounds=3,
-                    steps_per_round=80,
+                    max_iter=3,
+                    steps_per_iter=80,
                     random_state=seed,
                 ).fit(X)
                 found.append(nmi(y, model.labels_))
@@ -226,7 +234,7 @@ def test_the_number_of_threads_does_not_change_the_training(seed, n_threads):
     try:
         for threads in (1, n_threads):
             torch.set_num_threads(threads)
-            _, _, encoder, _ = run(X, seed, n_restarts=3, max_rounds=1)
+            _, _, encoder, _ = run(X, seed, n_restarts=3, max_iter=1)
             trained.append([value.detach() for value in encoder.parameters()])
     finally:
         torch.set_num_threads(before)
@@ -239,7 +247,7 @@ def test_the_number_of_threads_does_not_change_the_training(seed, n_threads):
 
 def test_a_larger_lambda_lowers_the_reconstruction_error(seed):
     X = moons(seed)
-    heavy, light = (run(X, seed, decoder=True, rule=constant_lambda(lam), max_rounds=4)[1][-1] for lam in (10.0, 0.01))
+    heavy, light = (run(X, seed, decoder=True, rule=constant_lambda(lam), max_iter=4)[1][-1] for lam in (10.0, 0.01))
     assert max(heavy.reconstruction) < 0.5 * min(light.reconstruction)
     assert max(heavy.hsic) < min(light.hsic)  # at a price
 
@@ -261,8 +269,8 @@ def test_balanced_lambda_brings_both_terms_together(seed):
         lambdas.append(balanced_lambda(lam, hsic, error))
         return lambdas[-1]
 
-    _, rounds, _, _ = run(moons(seed), seed, decoder=True, rule=recording, max_rounds=12)
-    hsic, error = np.mean(rounds[-1].hsic), np.mean(rounds[-1].reconstruction)
+    _, iterations, _, _ = run(moons(seed), seed, decoder=True, rule=recording, max_iter=12)
+    hsic, error = np.mean(iterations[-1].hsic), np.mean(iterations[-1].reconstruction)
     within = 1 / 4 < lambdas[-1] * error / hsic < 4
     assert within or lambdas[-1] in (1e-3, 1e3)
     assert lambdas[-1] != lambdas[0]
@@ -302,12 +310,12 @@ def test_a_failing_network_leaves_the_thread_count(generator):
 # Numbers that leave the range
 
 
-@pytest.mark.parametrize(("dtype", "lr"), [(np.float32, 1e30), (np.float64, 1e200)])
-def test_an_absurd_learning_rate_is_one_clear_error(seed, dtype, lr):
+@pytest.mark.parametrize(("dtype", "learning_rate"), [(np.float32, 1e30), (np.float64, 1e200)])
+def test_an_absurd_learning_rate_is_one_clear_error(seed, dtype, learning_rate):
     X = make_moon(100, random_state=seed)[0].astype(dtype)
     with pytest.raises(NumericalError, match="finite") as caught:
-        KNet(2, lr=lr, random_state=seed).fit(X)
+        KNet(2, learning_rate=learning_rate, random_state=seed).fit(X)
     assert isinstance(caught.value, KNetError)
     assert isinstance(caught.value, ArithmeticError)
-    assert "lr" in str(caught.value)  # the knob to turn
+    assert "learning_rate" in str(caught.value)  # the knob to turn
     assert "\n" not in str(caught.value)

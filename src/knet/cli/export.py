@@ -1,0 +1,34 @@
+"""The command `knet export`: write a model as an ONNX graph."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from knet.cli import options as opt
+from knet.cli.messages import print_summary
+
+EXAMPLES = "Example:  knet export m.safetensors --onnx m.onnx"
+
+
+def export(
+    model: opt.ModelFile,
+    onnx: Annotated[Path, typer.Option(help="The .onnx file to write.")],
+    as_json: opt.Json = False,
+    force: opt.Force = False,
+) -> None:
+    """Write a model as one ONNX graph, from columns to label, proba and embedding."""
+    from knet.cli.models import load_model
+    from knet.export import to_onnx
+    from knet.tables.write import new_file
+
+    fitted, recipe = load_model(model)
+    fills = [
+        (0.0 if column.kind == "category" else column.fill) if column.fills_gaps else None
+        for column in recipe.columns
+        for _ in column.outputs
+    ]
+    with new_file(onnx, force=force) as temporary:
+        difference = to_onnx(fitted, temporary, recipe.outputs, fills)
+    summary = {"onnx": str(onnx), "inputs": recipe.outputs, "largest_difference": difference}
+    print_summary(summary, as_json=as_json)

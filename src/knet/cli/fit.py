@@ -1,0 +1,150 @@
+"""The command `knet fit`: cluster a table; write the model, the labels and a report."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from knet.cli import options as opt
+from knet.cli.messages import print_summary
+from knet.cli.threads import limit_threads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from knet.estimator import KNet
+    from knet.tables.recipe import Recipe
+
+EXAMPLES = (
+    "Examples:  knet fit data.csv -c 3 -o m.safetensors --labels labels.csv --report report.html   |   "
+    "cat data.csv | knet fit - -c 3 --id-col id > labels.csv"
+)
+
+
+@dataclass(frozen=True)
+class OutputFiles:
+    """The files that a fit writes."""
+
+    model: Path | None
+    labels: Path | None
+    report: Path | None
+    force: bool
+
+    def check(self) -> None:
+        """Raise an error before the fit starts if a file cannot be written after it."""
+        from knet.tables.read import check_suffix
+        from knet.tables.write import check_target
+
+        for path in filter(None, (self.model, self.labels, self.report)):
+            check_target(path, force=self.force)
+        if self.labels is not None:
+            check_suffix(str(self.labels), "write")
+
+
+def fit(
+    data: opt.Data,
+    n_clusters: Annotated[int, typer.Option("--n-clusters", "-c", help="Number of clusters.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file to write (.safetensors).")] = None,
+    labels: Annotated[Path | None, typer.Option(help="Table of labels to write: .csv, .parquet, ...")] = None,
+    report: Annotated[Path | None, typer.Option(help="Report to write, one .html file.")] = None,
+    id_col: opt.IdCol = None,
+    target: opt.Target = None,
+    columns: opt.Columns = None,
+    drop: opt.Drop = None,
+    impute: opt.Impute = None,
+    one_hot: opt.OneHot = False,
+    dates: opt.Dates = False,
+    header: opt.Header = None,
+    sigma: Annotated[str, typer.Option(help="Width of the kernel: auto, median, or a number.")] = "auto",
+    sigma_scale: Annotated[float, typer.Option(help="Factor for the widths auto and median.")] = 1.0,
+    train_size: Annotated[str, typer.Option(help="Rows to train on: auto, a count, or a fraction like 0.1.")] = "auto",
+    n_init: Annotated[int | None, typer.Option(help="Maximum number of restarts; the best one is kept.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Maximum number of iterations.")] = None,
+    n_refits: opt.Refits = 2,
+    random_state: opt.RandomState = 0,
+    device: opt.Device = "auto",
+    threads: opt.Threads = None,
+    as_json: opt.Json = False,
+    force: opt.Force = False,
+) -> None:
+    """Cluster a table: write the model, the labels and a report.
+
+    Without --output and --labels, the labels are written to standard output as CSV.
+    """
+    chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
+    chosen.check()
+    files = OutputFiles(output, labels, report, force)
+    files.check()
+    from knet import Advanced, KNet  # slow: after the checks
+    from knet.cli.columns import check_id_name, read_to_fit, to_named_table
+    from knet.cli.progress import fit_messages
+    from knet.cli.report import ReportFacts, write_report
+
+    check_id_name(id_col)
+    params: dict[str, Any] = {
+        "n_clusters": n_clusters,
+        "sigma": opt.number_or_word(sigma),
+        "train_size": opt.number_or_word(train_size),
+        "device": device,
+        "random_state": random_state,
+        "verbose": 1,
+        "advanced": Advanced(sigma_scale=sigma_scale, keep_embeddings=report is not None),
+        **({} if n_init is None else {"n_init": n_init}),
+        **({} if max_iter is None else {"max_iter": max_iter}),
+    }
+    with limit_threads(threads):
+        table, recipe = read_to_fit(data, chosen, header)
+        X = to_named_table(recipe.apply(table), recipe)
+        started = time.perf_counter()
+        with fit_messages():
+            model = KNet(**params).fit(X)
+        summary = _summarize(model, table, recipe, time.perf_counter() - started)
+        summary |= _write(model, table, recipe, files, labels_to_stdout=output is None and not as_json)
+        if report is not None:
+            facts = ReportFacts.of(table, recipe, data)
+            write_report(model, X, report, facts, labels=model.labels_, n_refits=n_refits, force=force)
+            summary["report"] = str(report)
+    print_summary(summary, as_json=as_json)
+
+
+def _summarize(model: KNet, table: pa.Table, recipe: Recipe, seconds: float) -> dict[str, Any]:
+    """Return the summary of a fit."""
+    import numpy as np
+
+    from knet.cli.columns import Agreement
+    from knet.cli.models import model_facts
+
+    agreement = Agreement(recipe.target)
+    agreement.add(table, model.labels_)
+    return {
+        "rows": len(table),
+        **model_facts(model),
+        "sizes": np.bincount(model.labels_, minlength=model.n_clusters).tolist(),
+        "seconds": round(seconds, 2),
+        **agreement.scores(),
+    }
+
+
+def _write(
+    model: KNet, table: pa.Table, recipe: Recipe, files: OutputFiles, *, labels_to_stdout: bool
+) -> dict[str, str]:
+    """Write the model and the labels; return the names of the files."""
+    import pyarrow as pa
+
+    from knet.model_file import save
+    from knet.tables.write import write_batches
+
+    written: dict[str, str] = {}
+    if files.model is not None:
+        save(model, files.model, extra={"table": recipe.to_json()})
+        written["model"] = str(files.model)
+    if files.labels is not None or labels_to_stdout:
+        ids = {} if recipe.id_col is None else {recipe.id_col: table[recipe.id_col]}
+        write_batches(iter([pa.table({**ids, "label": model.labels_})]), files.labels, force=files.force)
+    if files.labels is not None:
+        written["labels"] = str(files.labels)
+    return written

@@ -1,0 +1,22 @@
+"""The command `knet info`: print what is in a model file."""
+
+from knet.cli import options as opt
+from knet.cli.messages import print_summary
+
+EXAMPLES = "Example:  knet info m.safetensors --json"
+
+
+def info(model: opt.ModelFile, as_json: opt.Json = False) -> None:
+    """Print what is in a model file."""
+    from knet.cli.models import load_model, model_facts
+
+    fitted, recipe = load_model(model)
+    imputed = [column.name for column in recipe.columns if column.fills_gaps]
+    facts = {
+        **model_facts(fitted),
+        "n_components": fitted.cluster_centers_.shape[1],
+        "columns": [column.name for column in recipe.columns],
+        **({"id_col": recipe.id_col} if recipe.id_col else {}),
+        **({"imputed": imputed} if imputed else {}),
+    }
+    print_summary(facts, as_json=as_json, to_stderr=False)

@@ -1,0 +1,36 @@
+"""What the commands print: lines on standard error, and the summary at the end."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+
+def say(text: str) -> None:
+    """Print a line to standard error."""
+    typer.echo(text, err=True)
+
+
+def print_summary(summary: Mapping[str, Any], *, as_json: bool, to_stderr: bool = True) -> None:
+    """Print a summary as JSON to standard output, or as a list of lines, by default to standard error."""
+    if as_json:
+        typer.echo(json.dumps(summary))
+        return
+    width = max(map(len, summary))
+    for name, value in summary.items():
+        typer.echo(f"{name:<{width}}  {_as_text(value)}", err=to_stderr)
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def note_unseen(counts: Mapping[str, int]) -> None:
+    """Print how many rows have categories that were not seen in training."""
+    for name, count in counts.items():
+        say(f"note: {count:,} rows have a value in {name!r} that was not seen in training; it is encoded as zeros.")

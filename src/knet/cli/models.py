@@ -1,0 +1,38 @@
+"""Model files as the commands use them: the model with the recipe of its columns, and the main facts."""
+
+from pathlib import Path
+from typing import Any
+
+from knet._fit.host import resolve_device
+from knet.estimator import KNet
+from knet.model_file import load
+from knet.tables.recipe import Recipe
+
+
+def load_model(path: Path, device: str = "cpu") -> tuple[KNet, Recipe]:
+    """Read a model and the recipe of its columns; a model that was not fitted by this command uses numbers only."""
+    model = load(path, device=str(resolve_device(device)))
+    recipe = (getattr(model, "extra_", None) or {}).get("table")
+    if recipe is not None:
+        return model, Recipe.from_json(recipe)
+    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
+    return model, Recipe.of_numbers(str(name) for name in names)
+
+
+def model_facts(model: KNet) -> dict[str, Any]:
+    """Return the main facts of a fitted model, under their names in Python."""
+    hsic = kept_hsic(model)
+    return {
+        "n_clusters": model.n_clusters,
+        "n_train": model.n_train_,
+        "n_iter": model.n_iter_,
+        "best_iter": model.best_iter_,
+        "sigma": round(float(model.sigma_), 6),
+        "hsic": None if hsic is None else round(hsic, 6),
+        "random_state": model.random_state,
+    }
+
+
+def kept_hsic(model: KNet) -> float | None:
+    """Return the HSIC of the iteration whose encoder was kept; None if the encoder was not trained."""
+    return next((float(row["hsic"]) for row in model.history_ if row["iteration"] == model.best_iter_), None)

@@ -1,0 +1,65 @@
+"""Options that several commands share, as type aliases for Typer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+Data: TypeAlias = Annotated[
+    str, typer.Argument(help="Table: .csv, .tsv, .parquet, .feather, .npy, .npz, or - for CSV on standard input.")
+]
+ModelFile: TypeAlias = Annotated[Path, typer.Argument(help="Model file, written by `knet fit -o`.")]
+Output: TypeAlias = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
+]
+IdCol: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column that identifies rows; copied to the output, not used for clustering.")
+]
+Target: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column with known labels; only compared with the clusters, not used for clustering.")
+]
+Header: TypeAlias = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names the columns.")
+]
+Columns: TypeAlias = Annotated[list[str] | None, typer.Option(help="Columns to use; comma-separated, or repeated.")]
+Drop: TypeAlias = Annotated[list[str] | None, typer.Option(help="Columns to leave out; comma-separated, or repeated.")]
+Impute: TypeAlias = Annotated[str | None, typer.Option(help="How to fill missing values: median.")]
+OneHot: TypeAlias = Annotated[bool, typer.Option("--one-hot", help="Convert text columns to 0/1 columns.")]
+Dates: TypeAlias = Annotated[bool, typer.Option("--dates", help="Convert dates to days since 1970.")]
+RandomState: TypeAlias = Annotated[int, typer.Option(help="Seed; the only source of randomness.")]
+Refits: TypeAlias = Annotated[
+    int, typer.Option(min=0, help="Number of refits with other seeds from which the report measures stability.")
+]
+Device: TypeAlias = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Threads: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Maximum number of threads.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the summary as JSON to standard output.")]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")]
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """The options that choose columns and say how they become numbers."""
+
+    id_col: str | None
+    target: str | None
+    columns: list[str]
+    drop: list[str]
+    impute: str | None
+    one_hot: bool
+    dates: bool
+
+    def check(self) -> None:
+        """Raise an error if a value is not allowed."""
+        if self.impute not in (None, "median"):
+            raise ValueError(f"The --impute option must be 'median'. Got {self.impute!r} instead.")
+
+
+def number_or_word(text: str) -> str | int | float:
+    """Return an option's value as a number if it is one, otherwise as text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,158 @@
+"""The commands `knet predict` and `knet embed`: label or embed the rows of a table in batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from knet.cli import options as opt
+from knet.cli.messages import note_unseen, print_summary
+from knet.cli.threads import limit_threads
+
+PREDICT_EXAMPLES = (
+    "Examples:  knet predict m.safetensors new.parquet -o labels.parquet --proba --score   |   "
+    "knet predict m.safetensors 'big/*.parquet' -o labels/ --dask local:4"
+)
+EMBED_EXAMPLES = "Example:  knet embed m.safetensors new.csv -o embedding.npy"
+
+
+def predict(
+    model: opt.ModelFile,
+    data: opt.Data,
+    output: opt.Output = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Add the membership in every cluster.")] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Add a score: higher is more typical; the maximum is 0.")
+    ] = False,
+    embedding: Annotated[bool, typer.Option("--embedding", help="Add the embedded row.")] = False,
+    id_col: opt.IdCol = None,
+    target: opt.Target = None,
+    header: opt.Header = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="Label a folder or pattern of files on local:N processes, or on the cluster at tcp://host:port."
+        ),
+    ] = None,
+    device: opt.Device = "auto",
+    threads: opt.Threads = None,
+    as_json: opt.Json = False,
+    force: opt.Force = False,
+) -> None:
+    """Label the rows of a table in batches: the table may be larger than memory.
+
+    With --dask, many files are labelled into a folder, one output file each; a second run skips finished files.
+    """
+    asked = {"label": True, "proba": proba, "score": score, "embedding": embedding}
+    results = [name for name, wanted in asked.items() if wanted]
+    if dask is None:
+        request = TableRequest(model, data, output, results, id_col, target, header, device, force)
+        request.run(threads, as_json=as_json)
+        return
+    if output is None or target is not None or data == "-":
+        raise ValueError("--dask reads files and writes to a folder: it needs --output, and allows no --target or -.")
+    from knet.cli.predict_folder import predict_folder
+
+    summary = predict_folder(
+        dask,
+        model,
+        data,
+        output,
+        results,
+        id_col=id_col,
+        header=header,
+        device="cpu" if device == "auto" else device,
+        threads=threads or 1,
+        force=force,
+    )
+    print_summary(summary, as_json=as_json)
+
+
+def embed(
+    model: opt.ModelFile,
+    data: opt.Data,
+    output: opt.Output = None,
+    id_col: opt.IdCol = None,
+    header: opt.Header = None,
+    device: opt.Device = "auto",
+    threads: opt.Threads = None,
+    as_json: opt.Json = False,
+    force: opt.Force = False,
+) -> None:
+    """Write the embedding of every row of a table, in batches."""
+    request = TableRequest(model, data, output, ["embedding"], id_col, None, header, device, force)
+    request.run(threads, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """A table, the results to compute for each of its rows (label, proba, score, embedding), and the file to write."""
+
+    model: Path
+    data: str
+    output: Path | None
+    results: list[str]
+    id_col: str | None
+    target: str | None
+    header: bool | None
+    device: str
+    force: bool
+
+    def run(self, threads: int | None, *, as_json: bool) -> None:
+        """Check the files, write the results and print the summary."""
+        from knet.tables.read import check_suffix
+        from knet.tables.write import check_target
+
+        if as_json and self.output is None:
+            raise ValueError("--json prints to standard output, and so do the results. Use --output as well.")
+        if self.output is not None:
+            check_target(self.output, force=self.force)
+            check_suffix(str(self.output), "write")
+        with limit_threads(threads):
+            summary = self._write()
+        print_summary(summary, as_json=as_json)
+
+    def _write(self) -> dict[str, Any]:
+        """Write the results batch by batch; return the summary."""
+        import numpy as np
+        import pyarrow as pa
+
+        from knet.blocks import columns
+        from knet.cli.columns import Agreement, check_present, find_id_column, note_renamed
+        from knet.cli.models import load_model
+        from knet.cli.progress import count_rows
+        from knet.tables.read import Source
+        from knet.tables.write import write_batches
+
+        model, recipe = load_model(self.model, self.device)
+        started, sizes, agreement = time.perf_counter(), np.zeros(model.n_clusters, np.int64), Agreement(self.target)
+        with Source(self.data, self.header) as source:
+            note_renamed(source)
+            id_name = find_id_column(source, recipe, self.id_col)
+            check_present(source, self.target)
+            types = recipe.types(source.names, id_name, self.target)
+
+            def batches() -> Iterator[pa.Table]:
+                for table in count_rows(source.batches(types), source):
+                    out = columns(model.predictor_, recipe.apply(table), self.results)
+                    if "label" in out:
+                        sizes[:] += np.bincount(out["label"], minlength=model.n_clusters)
+                        agreement.add(table, out["label"])
+                    yield pa.table(({} if id_name is None else {id_name: table[id_name]}) | out)
+
+            n_rows = write_batches(batches(), self.output, force=self.force)
+        if n_rows == 0:
+            raise ValueError(f"{source.label} has no rows.")
+        note_unseen(recipe.unseen)
+        return {
+            "rows": n_rows,
+            "seconds": round(time.perf_counter() - started, 2),
+            **({"sizes": sizes.tolist()} if "label" in self.results else {}),
+            **agreement.scores(),
+            **({} if self.output is None else {"output": str(self.output)}),
+        }

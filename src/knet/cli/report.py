@@ -1,0 +1,120 @@
+"""The command `knet report`: write a report on a model and a table."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+
+from knet.cli import options as opt
+from knet.cli.messages import print_summary, say
+from knet.cli.threads import limit_threads
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from knet.estimator import KNet
+    from knet.tables.recipe import Recipe
+
+EXAMPLES = "Example:  knet report m.safetensors data.csv -o report.html --target species"
+
+
+def report(
+    model: opt.ModelFile,
+    data: opt.Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .html file to write.")],
+    target: opt.Target = None,
+    header: opt.Header = None,
+    n_refits: opt.Refits = 2,
+    threads: opt.Threads = None,
+    as_json: opt.Json = False,
+    force: opt.Force = False,
+) -> None:
+    """Write a report on a model and a table, as one HTML file that needs no network."""
+    from knet.cli.columns import to_named_table
+    from knet.cli.models import load_model
+    from knet.tables.write import check_target
+
+    check_target(output, force=force)
+    with limit_threads(threads):
+        fitted, recipe = load_model(model)
+        table, recipe = _read(data, recipe, target, header)
+        X, facts = to_named_table(recipe.apply(table), recipe), ReportFacts.of(table, recipe, data)
+        write_report(fitted, X, output, facts, labels=None, n_refits=n_refits, force=force)
+    print_summary({"rows": len(table), "report": str(output)}, as_json=as_json)
+
+
+def _read(data: str, recipe: Recipe, target: str | None, header: bool | None) -> tuple[pa.Table, Recipe]:
+    """Return the table, and the recipe with the id column and the target that this table has."""
+    from knet.cli.columns import check_present, note_renamed
+    from knet.tables.read import Source
+
+    with Source(data, header) as source:
+        note_renamed(source)
+        check_present(source, target)
+        recipe = replace(
+            recipe,
+            id_col=recipe.id_col if recipe.id_col in source.names else None,
+            target=target or (recipe.target if recipe.target in source.names else None),
+        )
+        types = recipe.types(source.names, recipe.id_col, recipe.target)
+        return source.read(types if source.is_text else {}), recipe
+
+
+@dataclass(frozen=True)
+class ReportFacts:
+    """What the report shows in addition to the model and its rows."""
+
+    target: NDArray[np.str_] | None
+    ids: list[Any] | None
+    source: str
+    command: str
+
+    @classmethod
+    def of(cls, table: pa.Table, recipe: Recipe, data: str) -> Self:
+        """Return the facts of a table: its known labels, its ids, its name, and the command that reads it."""
+        from knet.cli.columns import known_labels
+        from knet.tables.read import STDIN
+
+        return cls(
+            target=known_labels(table, recipe.target),
+            ids=None if recipe.id_col is None else table[recipe.id_col].to_pylist(),
+            source="standard input" if data == STDIN else Path(data).name,
+            command=shlex.join(["knet", *sys.argv[1:]]),
+        )
+
+
+def write_report(
+    model: KNet,
+    X: pa.Table,
+    path: Path,
+    facts: ReportFacts,
+    *,
+    labels: NDArray[np.int64] | None,
+    n_refits: int,
+    force: bool,
+) -> None:
+    """Write the report on the rows X; `labels` are their clusters if they are known already."""
+    from knet.report import report
+    from knet.tables.write import new_file
+
+    if n_refits:
+        say(f"report: {n_refits} refits to measure stability ...")
+    with new_file(path, force=force) as temporary:
+        report(
+            model,
+            X,
+            temporary,
+            labels=labels,
+            target=facts.target,
+            ids=facts.ids,
+            source=facts.source,
+            command=facts.command,
+            n_refits=n_refits,
+        )

@@ -1,0 +1,69 @@
+"""What the page's script draws on canvases: points, kernel matrices and the embedding after each iteration."""
+
+import base64
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knet._math.arrays import Floats
+from knet.estimator import KNet
+from knet.inspect import views
+from knet.inspect.palette import COLORS
+from knet.inspect.samples import Sample
+from knet.report.charts import quantized
+from knet.report.tables import Names
+
+HOVER_COLUMNS = 4
+ITERATION_ROWS = 600
+
+
+def canvas_data(
+    model: KNet,
+    points: Sample,
+    planes: dict[str, Floats],
+    matrix: Sample,
+    names: Names,
+    order: NDArray[np.intp],
+    random_state: int,
+) -> dict[str, Any]:
+    """Return the data of the page's script, ready for JSON; arrays are base64 text.
+
+    `planes` holds the `points` in two dimensions, before and after; `matrix` are the rows of the kernel matrices.
+    """
+    kernels = {
+        name: np.round(255 * views.kernel_matrix(values, matrix.labels, model.sigma_)).astype(np.uint8)
+        for name, values in (("raw", matrix.scaled), ("learned", matrix.Psi))
+    }
+    certainty = model.predictor_.memberships(points.X).max(1)
+    hovered = order[:HOVER_COLUMNS]
+    iterations, iteration_labels = _iterations(model, random_state)
+    return {
+        "colors": COLORS,
+        "labels": _encoded(points.labels.astype("<u2")),
+        "rows": [names.row(row) for row in points.rows],
+        "certainty": [f"{value:.2f}" for value in certainty],
+        "hoverNames": [names.columns[j] for j in hovered],
+        "hover": [[f"{value:.4g}" for value in values] for values in points.X[:, hovered]],
+        "views": {name: _encoded(quantized(xy)) for name, xy in planes.items()},
+        "kernels": {name: _encoded(K) for name, K in kernels.items()},
+        "kernelLabels": _encoded(np.sort(matrix.labels).astype("<u2")),
+        "iterations": iterations,
+        "iterationLabels": iteration_labels,
+    }
+
+
+def _iterations(model: KNet, random_state: int) -> tuple[list[str], str]:
+    """Return the embedding after each iteration and the final labels, if the model stored the embeddings."""
+    stored = getattr(model, "embeddings_", None)
+    if stored is None or not len(stored):
+        return [], ""
+    embeddings = np.asarray(stored, dtype=np.float64)
+    drawn = np.random.default_rng(random_state).permutation(embeddings.shape[1])[:ITERATION_ROWS]
+    flat, labels, _ = views.plane_of_iterations(embeddings[:, drawn], model.cluster_centers_)
+    return [_encoded(quantized(points)) for points in flat], _encoded(labels.astype("<u2"))
+
+
+def _encoded(array: NDArray[Any]) -> str:
+    """Return the bytes of an array as base64 text."""
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()

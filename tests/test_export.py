@@ -1,0 +1,97 @@
+"""The ONNX graph gives the results of the model, also for rows far from the training data and rows with gaps."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from torch import nn
+
+from knet import Advanced, KNet
+from knet.exceptions import KNetError
+from knet.export import Graph, to_onnx
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxscript")
+runtime = pytest.importorskip("onnxruntime")
+
+pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
+
+
+def fitted(dtype=np.float64, **params):
+    X = make_blobs(200, 3, centers=4, cluster_std=0.6, random_state=0)[0].astype(dtype)
+    return KNet(4, max_iter=2, random_state=0, advanced=Advanced(steps_per_iter=20), **params).fit(X)
+
+
+def run(path, X):
+    """Return label, proba and embedding by the graph in a file."""
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(["label", "proba", "embedding"], {"X": X})
+
+
+def far_rows(dtype):
+    """Return rows at all distances from the training data, up to the largest finite numbers."""
+    directions = np.random.default_rng(0).normal(size=(40, 3))
+    largest = np.finfo(dtype).max / 10
+    return np.vstack([directions * distance for distance in (1e2, 1e6, 1e11, 1e14, 1e30, largest)]).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", ["standard", "none"])
+def test_far_rows_have_the_results_of_the_model(tmp_path, dtype, scale):
+    model = fitted(dtype, scale=scale)
+    to_onnx(model, tmp_path / "m.onnx")
+    X = far_rows(dtype)
+    label, proba, embedding = run(tmp_path / "m.onnx", X)
+    own = model.transform(X)
+    assert np.isfinite(embedding).all()
+    np.testing.assert_allclose(embedding, own, rtol=1e-4, atol=1e-4 * np.abs(own).max(1).min())
+    assert np.array_equal(label, model.predict(X))
+    assert np.array_equal(proba.argmax(1), label)
+    np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-5)
+    if dtype == np.float64:
+        np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-6)
+
+
+def test_near_rows_gaps_and_column_names(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    model = fitted()
+    error = to_onnx(model, tmp_path / "m.onnx", ["a", "b", "c"], [None, 0.5, None])
+    assert error < 1e-6
+    X = np.random.default_rng(1).normal(size=(50, 3)) * 3
+    label, proba, embedding = run(tmp_path / "m.onnx", X)
+    assert np.array_equal(label, model.predict(X))
+    np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(embedding, model.transform(X), rtol=1e-6)
+    X[:, 1] = 0.5
+    filled = model.predict(X)
+    X[:, 1] = np.nan
+    assert np.array_equal(run(tmp_path / "m.onnx", X)[0], filled)
+    X[0, 0] = np.nan
+    _, proba, embedding = run(tmp_path / "m.onnx", X)
+    assert np.isnan(proba[0]).all()
+    assert np.isnan(embedding[0]).all()
+    assert not np.isnan(proba[1:]).any()
+    props = {prop.key: prop.value for prop in onnx.load(tmp_path / "m.onnx").metadata_props}
+    assert json.loads(props["columns"]) == ["a", "b", "c"]
+
+
+def test_a_wrong_graph_is_not_written(tmp_path, monkeypatch):
+    model = fitted()
+    forward = Graph.forward
+
+    def wrong(self, X):
+        label, proba, embedding = forward(self, X)
+        return 3 - label, proba, embedding
+
+    monkeypatch.setattr(Graph, "forward", wrong)
+    with pytest.raises(KNetError, match="labels rows differently than the model"):
+        to_onnx(model, tmp_path / "m.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_own_encoder(tmp_path):
+    model = fitted(encoder=nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 2)))
+    to_onnx(model, tmp_path / "m.onnx")
+    X = np.random.default_rng(1).normal(size=(50, 3))
+    assert np.array_equal(run(tmp_path / "m.onnx", X)[0], model.predict(X))
