@@ -1,4 +1,4 @@
-"""Five groups that are not convex, in ten dimensions, in any number of rows: the data of the speed benchmark."""
+"""Five groups that are not convex, in ten dimensions, in any number of rows, for the benchmarks of speed and quality."""
 
 import numpy as np
 
@@ -29,6 +29,19 @@ def lifted_arcs(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     y, turn = rng.integers(0, 5, n_rows), rng.uniform(0, np.pi, n_rows)
     flat = np.column_stack([y + np.cos(turn), np.where(y % 2 == 0, np.sin(turn), 0.5 - np.sin(turn))])
     return lifted(flat, rng, 0.03), y
+
+
+def lifted_moons_and_ring(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return two pairs of interleaved moons and a ring: thin shapes that a thousand rows cannot show."""
+    rng = np.random.default_rng(seed)
+    y, turn = rng.integers(0, 5, n_rows), rng.uniform(0, np.pi, n_rows)
+    upper = np.column_stack([np.cos(turn), np.sin(turn)])
+    lower = np.column_stack([1 - np.cos(turn), 0.5 - np.sin(turn)])
+    ring = np.column_stack([3 + np.cos(2 * turn), 6 + np.sin(2 * turn)])
+    flat = np.choose(y[:, None], [upper, lower, upper + [4, 1], lower + [4, 1], ring])
+    flat += 0.08 * rng.standard_normal(flat.shape)
+    X = np.column_stack([flat, 0.1 * rng.standard_normal((n_rows, N_FEATURES - 2))])
+    return (X @ np.linalg.qr(rng.normal(size=(N_FEATURES, N_FEATURES)))[0]).astype(np.float32), y
 
 
 def lifted(flat: np.ndarray, rng: np.random.Generator, noise: float) -> np.ndarray:

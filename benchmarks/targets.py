@@ -1,153 +1,141 @@
-"""The targets of the default, given only the number of clusters: `python -m benchmarks.targets PAPER BATTERY`.
+"""The targets of the default, given only the number of clusters: `python -m benchmarks.targets FOLDER [--beside CHECKOUT]`.
 
-PAPER holds the paper's data sets as NAME.csv and NAME_label.csv, BATTERY a folder for each battery of the clustering
-benchmark suite. The output: each target, the measured score (mean and deviation over seeds), and the best of the peers.
-Every run is also compared with the partition that it started from.
+FOLDER holds the paper's data sets in `paper` and the batteries of the clustering benchmark suite in `battery`. Every case
+runs in a process of its own on one thread; with `--beside`, the code of another checkout runs the same cases in turn.
 """
 
 import argparse
+import json
+import os
+import subprocess
 import sys
-import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from benchmarks.paper_numbers import SUBSET_PERCENT
-from benchmarks.quality import Found, datasets
-from knet import KNet
-from knet.metrics import ari, nmi
-
-# NMI: the target, and the best peer that was run on the same files.
-FULL = {
-    "moon": (1.0, "1.000 SC"),
-    "spiral1": (1.0, "1.000 SC"),
-    "cancer": (0.842, "0.811 DEC"),
-    "wine": (0.918, "0.899 SpectralNet"),
-    "face": (0.950, "0.951 authors' code"),
-    "rcv": (0.560, "0.557 k-means"),
-}
-SUBSET = {"moon": 1.0, "spiral1": 1.0, "cancer": 0.840, "wine": 0.911, "rcv": 0.452, "face": 0.927}  # the paper's EIG
-MEANS = {"fcps": (0.98, "0.980 Genie"), "uci": (0.45, "0.412 Gaussian mixture")}
-LARGEST_LOSS, LARGEST_SPREAD, LARGEST_GAP = 0.03, 0.01, 0.03
+SMALL = ("moon", "spiral1", "cancer", "wine", "face")
+Rows = list[dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Run:
-    """One fit: its data set, the share of rows it saw, its score, and the same score of its start."""
+class Target:
+    """A line of the table: the cases it needs, the number it makes of their rows, and the bound."""
 
     name: str
-    part: str
-    score: float
-    start: float
-    end: float  # on the training rows, which are the rows that the start labels
+    cases: tuple[str, ...]
+    measure: Callable[[Rows], float]
+    bound: float
+    at_least: bool = True
+
+    def met(self, value: float) -> bool:
+        """Say whether a value meets the target."""
+        return value >= self.bound - 5e-4 if self.at_least else value <= self.bound
 
 
-def fit_and_score(job: tuple[Found, int, str]) -> Run:
-    """Fit the default and score it: NMI for the paper's sets, the best ARI over labelings for a battery."""
-    (name, X, labelings), seed, part = job
-    score = nmi if "/" not in name else ari
-    train_size = "auto" if part == "full" else SUBSET_PERCENT[name] / 100
-    runs = []
-    with threadpool_limits(1), warnings.catch_warnings(action="ignore"):
-        for truth in labelings:
-            known = truth > 0
-            model = KNet(len(set(truth[known])), train_size=train_size, random_state=seed).fit(X)
-            rows = model.train_indices_[known[model.train_indices_]]
-            start = model.start_labels_[known[model.train_indices_]]
-            values = (score(truth[known], model.labels_[known]), score(truth[rows], start))
-            runs.append(Run(name, part, *values, score(truth[rows], model.labels_[rows])))
-    return max(runs, key=lambda run: run.score)
+def mean(key: str) -> Callable[[Rows], float]:
+    """Return the mean of an entry of the rows."""
+    return lambda rows: float(np.mean([row[key] for row in rows]))
 
 
-def summary(runs: list[Run], name: str, part: str = "full") -> tuple[float, float]:
-    """Return mean and deviation of a data set's score."""
-    scores = [run.score for run in runs if (run.name, run.part) == (name, part)]
-    return float(np.mean(scores)), float(np.std(scores))
+def median(key: str) -> Callable[[Rows], float]:
+    """Return the median of an entry of the rows."""
+    return lambda rows: float(np.median([row[key] for row in rows]))
 
 
-def verdict(met: bool) -> str:
-    """Return whether a target was met, as a word."""
-    return "met" if met else "missed"
+def smallest(rows: Rows) -> float:
+    """Return the smallest score."""
+    return min(row["score"] for row in rows)
 
 
-def lines(runs: list[Run]) -> list[str]:
-    """Return the table."""
-    names = {run.name for run in runs}
-    out = [f"{'target':34} {'wanted':>8} {'measured':>15} {'':7} best peer"]
-    for name in (name for name in FULL if name in names):
-        (target, peer), (mean, spread) = FULL[name], summary(runs, name)
-        out.append(
-            f"{name + ', all rows, NMI':34} {target:8.3f} {mean:6.3f} +- {spread:.3f} "
-            f"{verdict(mean >= target - 5e-4):7} {peer}"
-        )
-    for name in (name for name in SUBSET if name in names):
-        (mean, spread), (full, _) = summary(runs, name, "subset"), summary(runs, name)
-        wanted = max(SUBSET[name], full - LARGEST_GAP)
-        out.append(
-            f"{name + f', {SUBSET_PERCENT[name]} % of rows, NMI':34} {wanted:8.3f} {mean:6.3f} +- {spread:.3f} "
-            f"{verdict(mean >= wanted - 5e-4):7} {SUBSET[name]:.3f} paper's KNet-EIG"
-        )
-    for battery, (target, peer) in MEANS.items():
-        sets = sorted({run.name for run in runs if run.name.startswith(f"{battery}/")})
-        if sets:
-            mean = float(np.mean([summary(runs, name)[0] for name in sets]))
-            out.append(
-                f"{battery + f', mean ARI of {len(sets)} sets':34} {target:8.3f} {mean:6.3f} {'':8} "
-                f"{verdict(mean >= target):7} {peer}"
-            )
-    return [*out, *details(runs)]
+def deviation(rows: Rows) -> float:
+    """Return the standard deviation of the score."""
+    return float(np.std([row["score"] for row in rows]))
 
 
-def details(runs: list[Run]) -> list[str]:
-    """Return the lines on starts and spreads, and one per data set."""
-    keys = sorted({(run.name, run.part) for run in runs})
-    losses = {key: float(np.mean([run.start - run.end for run in runs if (run.name, run.part) == key])) for key in keys}
-    spreads = {name: summary(runs, name)[1] for name in FULL if (name, "full") in keys}
-    worst = max(losses, key=losses.__getitem__)
-    out = [f"{'largest mean loss against start':34} {LARGEST_LOSS:8.3f} {losses[worst]:6.3f} ({worst[0]}, {worst[1]})"]
-    if spreads:
-        widest = max(spreads, key=spreads.__getitem__)
-        out.append(f"{'largest deviation, paper sets':34} {LARGEST_SPREAD:8.3f} {spreads[widest]:6.3f} ({widest})")
-    out.append(f"\n{'data set':24} {'score':>15} {'start':>7} {'end':>7}  (start and end: on the training rows)")
-    for key in keys:
-        mean, spread = summary(runs, *key)
-        own = [run for run in runs if (run.name, run.part) == key]
-        start, end = np.mean([run.start for run in own]), np.mean([run.end for run in own])
-        out.append(f"{', '.join(key):24} {mean:6.3f} +- {spread:.3f} {start:7.3f} {end:7.3f}")
-    return out
+def targets(folder: Path, seeds: int, battery_seeds: int) -> list[Target]:
+    """Return all targets but those on time, which compare two checkouts."""
+
+    def battery(name: str) -> tuple[str, ...]:
+        sets = sorted(path.name.removesuffix(".data.gz") for path in (folder / "battery" / name).glob("*.data.gz"))
+        return tuple(f"battery:{name}/{own}:{seed}" for own in sets for seed in range(battery_seeds))
+
+    paper = {name: tuple(f"paper:{name}:{seed}" for seed in range(seeds)) for name in (*SMALL, "rcv")}
+    bounds = {"moon": 1.0, "spiral1": 1.0, "wine": 0.924, "cancer": 0.815, "face": 0.928, "rcv": 0.50}
+    moons = tuple(f"shape:moons and ring:{seed}" for seed in range(3))
+    return [
+        *(Target(f"{name}, mean ARI", battery(name), mean("score"), bound) for name, bound in BATTERIES.items()),
+        *(Target(f"{name}, NMI", paper[name], mean("score"), bound) for name, bound in bounds.items()),
+        *(Target(f"{name}, deviation over seeds", paper[name], deviation, 0.02, False) for name in bounds),
+        Target("five rings, 100,000 rows, NMI", ("shape:rings:0",), mean("score"), 0.97),
+        Target("five arcs, 100,000 rows, NMI", ("shape:arcs:0",), mean("score"), 0.95),
+        Target("moons and ring, 300,000 rows, worst NMI", moons, smallest, 0.98),
+        Target("20,000 x 16 rows, 26 groups, s", ("cost:unclear:0",), median("clock"), 10, False),
+        Target("1,000,000 x 10 rows, s", ("cost:million:0",), median("clock"), 10, False),
+        Target("1,000,000 x 10 rows, MB", ("cost:million:0",), median("memory"), 500, False),
+    ]
+
+
+BATTERIES = {"fcps": 0.985, "graves": 0.960, "uci": 0.420, "tables": 0.600}
+
+
+def run_cases(checkout: Path, folder: Path, cases: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Return the row of each case, measured with the code of a checkout."""
+    here = Path(__file__).parents[1]
+    path = os.pathsep.join([str(checkout / "src"), str(here)])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "benchmarks.target_cases", str(folder), *cases]
+    done = subprocess.run(command, env=environment, cwd=here, stdout=subprocess.PIPE, text=True, check=True)
+    return {row["case"]: row for row in map(json.loads, done.stdout.splitlines())}
 
 
 def main() -> int:
-    """Run everything and print the table; return the exit code."""
-    parser = argparse.ArgumentParser(prog="targets", description="The targets of the default, and the measured scores.")
-    parser.add_argument("paper", type=Path)
-    parser.add_argument("battery", type=Path)
-    parser.add_argument("--seeds", type=int, default=10, help="for the paper's sets; batteries use half of them")
-    parser.add_argument("--only", default="", help="comma-separated parts of names")
-    parser.add_argument("--jobs", type=int, default=2)
+    """Measure everything and print the table; return the exit code."""
+    parser = argparse.ArgumentParser(prog="targets", description="The targets of the default, and what is measured.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--beside", type=Path, help="another checkout of knet, measured in the same run")
+    parser.add_argument("--seeds", type=int, default=5, help="for the paper's sets")
+    parser.add_argument("--battery-seeds", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5, help="of the small fits whose time is compared")
+    parser.add_argument("--only", default="", help="comma-separated parts of the names of targets")
     options = parser.parse_args()
-    wanted = [
-        data
-        for folder in (options.paper, options.battery)
-        for data in datasets(folder)
-        if any(part in data[0] for part in options.only.split(","))
+    wanted = [part for part in options.only.split(",") if part]
+    lines = [
+        target
+        for target in targets(options.folder, options.seeds, options.battery_seeds)
+        if target.cases and (not wanted or any(part in target.name for part in wanted))
     ]
-    jobs: list[tuple[Found, int, str]] = []
-    for data in wanted:
-        name, *_ = data
-        full_seeds = options.seeds if "/" not in name else (options.seeds + 1) // 2
-        jobs += [(data, seed, "full") for seed in range(full_seeds)]
-        jobs += [(data, seed, "subset") for seed in range(options.seeds) if name in SUBSET_PERCENT]
-    if not jobs:
-        print("targets: these folders contain no data sets", file=sys.stderr)
-        return 2
-    with get_context("spawn").Pool(options.jobs) as pool:
-        runs = list(pool.imap_unordered(fit_and_score, jobs, chunksize=1))
-    print("\n".join(lines(runs)))
+    checkouts = [Path(__file__).parents[1], *([options.beside] if options.beside else [])]
+    found: list[dict[str, dict[str, float]]] = [{} for _ in checkouts]
+    print(f"{'target':42} {'bound':>8} {'here':>9}" + (f" {'beside':>9}" if options.beside else ""), flush=True)
+    for target in lines:
+        values = []
+        for checkout, rows in zip(checkouts, found, strict=True):
+            rows |= run_cases(checkout, options.folder, [case for case in target.cases if case not in rows])
+            values.append(target.measure([rows[case] for case in target.cases]))
+        verdict = "met" if target.met(values[0]) else "missed"
+        print(f"{target.name:42} {target.bound:8.3f}" + "".join(f" {v:9.3f}" for v in values), verdict, flush=True)
+    losses = {case: row["loss"] for case, row in found[0].items() if "loss" in row}
+    if losses:
+        worst = max(losses, key=losses.__getitem__)
+        print(f"{'largest loss against the start':42} {0.03:8.3f} {losses[worst]:9.3f}  {worst}")
+    if options.beside and (not wanted or "time" in wanted):
+        print_times(checkouts, options)
     return 0
+
+
+def print_times(checkouts: list[Path], options: argparse.Namespace) -> None:
+    """Print the processor time of small fits as ratios; both checkouts run in turn."""
+    for name in SMALL:
+        cases = [f"cost:{name}:{seed}" for seed in range(3)]
+        runs: list[Rows] = [[], []]
+        for _ in range(options.repeats):
+            for checkout, rows in zip(checkouts, runs, strict=True):
+                rows += run_cases(checkout, options.folder, cases).values()
+        here, beside = (median("cpu")(rows) for rows in runs)
+        verdict = "met" if here <= 1.2 * beside else "missed"
+        print(f"{name + ', CPU s, ratio':42} {1.2:8.3f} {here / beside:9.3f} {here:5.2f} / {beside:.2f} s {verdict}")
 
 
 if __name__ == "__main__":

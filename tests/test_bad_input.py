@@ -319,7 +319,7 @@ def test_scales_may_be_mixed(dtype):
 
 @pytest.mark.parametrize("scale", [1e30, 1e300])
 def test_unscaled_data_beyond_single_precision_is_refused(scale):
-    assert_refused(rows() * scale, "scale='none'", "scale='standard'", model=quick(scale="none"))
+    assert_refused(rows() * scale, "scale='none'", "scale='auto'", model=quick(scale="none"))
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e4])

@@ -27,6 +27,7 @@ from knet import Advanced, KNet, load
 from knet._fit.loop import Iteration
 from knet._math.u_steps import StiefelAscent, eig_step
 from knet._network.mlp import ResidualMLP
+from knet._network.scaling import Scaling
 from knet._network.pretrain import pretrain
 from knet.datasets import make_moon, make_spirals
 from knet.metrics import nmi
@@ -68,8 +69,7 @@ def identity_predictor(centers, spread=1.0, dtype=torch.float64):
     eye = torch.eye(d, dtype=dtype)
     encoder = ResidualMLP(eye, hidden_layer_sizes=(4,), n_restarts=1, generator=torch.Generator().manual_seed(0))
     return Predictor(
-        shift=np.zeros(d),
-        scale=np.ones(d),
+        scaling=Scaling.linear(np.zeros(d), np.ones(d)),
         encoder=encoder.requires_grad_(False),
         sigma=1.0,
         centers=centers,

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from knet import KNet
-from knet._fit.loop import Hold, Iteration, alternate, balanced_lambda, constant_lambda, reconstruction_error
+from knet._fit.loop import Iteration, alternate, balanced_lambda, constant_lambda, reconstruction_error
 from knet._fit.plan import median_distance
 from knet._fit.theta_step import ThetaStep, normalized_clump
 from knet._math.kernels import center_rows, gaussian_kernel
@@ -99,25 +99,6 @@ def test_the_iterations_end_when_no_restart_moves_by_tol(seed):
     assert max(iterations[-1].u_change) < 0.3
     assert all(max(iteration.u_change) >= 0.3 for iteration in iterations[:-1])
     assert [iteration.index for iteration in iterations] == list(range(1, len(iterations) + 1))
-
-
-@pytest.mark.parametrize("enough", [None, 1e-6, 2.0])
-def test_U_is_fixed_until_psi_has_followed_it(seed, enough):
-    _, iterations, _, _ = run(moons(seed), seed, hold=None if enough is None else Hold(enough), max_iter=8)
-    fixed = [iteration for iteration in iterations if max(iteration.u_change) < 1e-6]
-    assert fixed == iterations[: len(fixed)]
-    if enough == 2.0:  # more than the maximum: until HSIC stops growing, and for at most half of the iterations
-        assert 2 <= len(fixed) <= 4
-    else:  # never, or followed at once
-        assert len(fixed) == (enough is not None)
-
-
-def test_hold_ends_for_good():
-    hold = Hold(enough=0.9)
-    hold.update(1, 20, 0.95)
-    assert not hold.active
-    hold.update(2, 20, 0.1)
-    assert not hold.active
 
 
 def test_the_rows_of_history_are_plain(seed):

@@ -241,6 +241,7 @@ def test_a_file_of_version_1_has_its_parameters_and_history_under_the_new_names(
     del changed["advanced"]
     assert changed == {
         "n_clusters": 3,
+        "scale": "standard",
         "hidden_layer_sizes": (8, 8, 8),
         "max_iter": 4,
         "learning_rate": 0.002,
@@ -315,8 +316,7 @@ def test_no_training_row_is_in_the_file(path, dtype, n_clusters):
     model = KNet(n_clusters, **QUICK).fit(X)
     model.save(path)
     content = path.read_bytes()
-    shift, scale = model.predictor_.shift.astype(dtype), model.predictor_.scale.astype(dtype)
-    for table in (X, (X - shift) / scale):
+    for table in (X, model.predictor_.scaling(X)):
         for row in table:
             assert row.tobytes() not in content
     assert model.cluster_centers_[0].tobytes() in content  # the search does find values that are in the file
@@ -396,7 +396,7 @@ def test_a_newer_format_asks_for_an_upgrade(saved, path):
 
 def test_a_missing_tensor_is_refused_even_with_a_valid_digest(saved, path):
     _, header, tensors = parts(saved)
-    for name in ("shift", "scale", "centers", "landmarks", "weights", "encoder.weights.0", "encoder.skip"):
+    for name in ("shift", "scale", "tail_width", "centers", "landmarks", "weights", "encoder.weights.0", "encoder.skip"):
         forge(path, header, {other: value for other, value in tensors.items() if other != name})
         assert_refused(path, "complete|does not fit")
 

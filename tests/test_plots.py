@@ -55,7 +55,7 @@ def test_draws_on_the_axes_given(case):
 
 
 def test_a_model_that_is_not_fitted_is_refused(tmp_path):
-    for plot in (*FUNCTIONS, plots.figure1, plots.sigma_selection, plots.animation):
+    for plot in (*FUNCTIONS, plots.figure1, plots.selection, plots.animation):
         X = tmp_path / "a.gif" if plot is plots.animation else np.zeros((5, 2))
         with pytest.raises(NotFittedError):
             plot(KNet(2), X)
@@ -160,17 +160,23 @@ def test_silhouettes_name_the_spaces():
         plots.silhouettes(None, None, space="input")
 
 
-def test_sigma_selection_draws_what_there_is(ax):
+def test_selection_draws_every_candidate_and_marks_the_chosen(ax):
     model, _ = fitted(2)
     model.selection_ = None
-    with pytest.raises(ValueError, match="no record of the choice of sigma"):
-        plots.sigma_selection(model)
+    with pytest.raises(ValueError, match="no record of the choice of its start"):
+        plots.selection(model)
     model.selection_ = [
-        {"affinity": "gaussian", "ratio": 0.1, "neighbors": None, "conductance": 0.2, "chosen": False},
-        {"affinity": "gaussian", "ratio": 1.0, "neighbors": None, "conductance": 0.1, "chosen": True},
-        {"affinity": "local", "ratio": None, "neighbors": 7, "conductance": 0.3, "chosen": False},
+        {"method": "graph 10", "conductance": 0.2, "gain": 1.0, "score": 2.0, "chosen": True},
+        {"method": "k-means", "conductance": 0.1, "gain": 0.5, "score": 1.0, "chosen": False},
+        {"method": "genie 0.3", "conductance": 0.4, "gain": 0.1, "score": 0.5, "chosen": False},
     ]
-    assert plots.sigma_selection(model, ax=ax) is ax
+    assert plots.selection(model, ax=ax) is ax
+    ax.get_figure().canvas.draw()
+    names, bars = [label.get_text() for label in ax.get_yticklabels()], ax.patches
+    assert names == ["genie 0.3", "graph 10", "k-means"]  # the smallest conductance on top
+    assert [bar.get_width() for bar in bars] == [0.4, 0.2, 0.1]
+    assert bars[1].get_facecolor() != bars[0].get_facecolor() == bars[2].get_facecolor()
+    assert "chosen: graph 10" in ax.get_title() + "".join(text.get_text() for text in ax.texts)
 
 
 @pytest.mark.parametrize("suffix", ["gif", "webp"])

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from knet import Advanced, KNet
 from knet.predictor import Predictor
-from knet.report import reproduce
+from knet.report import findings, reproduce
 from knet.report.charts import line_chart, quantized, silhouette_chart
 from knet.report.page import _hash, report
 
@@ -39,13 +39,13 @@ def quick(n_clusters):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     """A report that has all its sections."""
-    model, X, target = fitted()
-    start = (X.to_numpy() - model.predictor_.shift) / model.predictor_.scale
+    model, X, target = fitted(tol=0.0)  # never converges
+    start = model.predictor_.scaling(X.to_numpy())
     model.embeddings_ = np.stack([np.column_stack([start, np.zeros(len(X))]), model.predictor_.embed(X.to_numpy())])
     model.selection_ = [
-        {"affinity": "gaussian", "ratio": 0.1, "neighbors": None, "conductance": 0.2, "chosen": False},
-        {"affinity": "gaussian", "ratio": 1.0, "neighbors": None, "conductance": 0.1, "chosen": True},
-        {"affinity": "local", "ratio": None, "neighbors": 7, "conductance": 0.3, "chosen": False},
+        {"method": HOSTILE, "conductance": 0.2, "gain": 1.0, "score": 2.0, "chosen": True},
+        {"method": "k-means", "conductance": 0.1, "gain": 0.5, "score": 1.0, "chosen": False},
+        {"method": "genie 0.3", "conductance": 0.4, "gain": 0.1, "score": 0.5, "chosen": False},
     ]
     path = tmp_path_factory.mktemp("report") / "report.html"
     ids = [f"<i>{i}</i>" for i in range(len(X))]
@@ -89,7 +89,7 @@ def test_all_sections_and_facts_are_present(page):
         "Kernel matrix",
         "after each iteration",
         "Spectrum",
-        "Choice of sigma",
+        "Candidates for the start",
         "Silhouettes",
     ):
         assert section in text
@@ -204,12 +204,25 @@ def test_labels_that_cannot_be_the_models_are_refused(tmp_path):
             report(model, X, tmp_path / "r.html", labels=labels, n_refits=0)
 
 
-def test_hsic_is_that_of_the_kept_iteration(tmp_path):
-    model, X, _ = fitted()
-    model.best_iter_ = 1
-    model.history_ = [{**row, "hsic": 0.125 * row["iteration"]} for row in model.history_]
-    report(model, X, tmp_path / "r.html", n_refits=0)
-    assert "HSIC 0.125 in iteration 1, which was kept" in (tmp_path / "r.html").read_text()
+@pytest.mark.parametrize(("kept", "note"), [(0, "the start was kept as it is"), (1, "iteration 1 was kept")])
+def test_the_chart_of_the_objective_names_the_kept_iteration(kept, note):
+    model, _, _ = fitted(tol=0.0)
+    model.best_iter_ = kept
+    objective, change = findings._training_charts(model)
+    assert note in objective.note
+    assert objective.marks == [objective.series[0].dots[kept - 1][0]] * (kept > 0)
+    assert change.marks == []
+
+
+def test_the_chart_of_the_candidates_marks_the_chosen():
+    rows = [
+        {"method": "graph 10", "conductance": 0.2, "gain": 1.0, "score": 2.0, "chosen": True},
+        {"method": "k-means", "conductance": 0.1, "gain": 0.5, "score": 1.0, "chosen": False},
+        {"method": "genie 0.3", "conductance": 0.4, "gain": 0.1, "score": 0.5, "chosen": False},
+    ]
+    chart = findings._selection_chart(rows)
+    assert "the start comes from 'graph 10'" in chart.note
+    assert chart.marks == [chart.series[0].dots[1][0]]  # second in the order of conductance
 
 
 def test_a_model_that_is_not_fitted_is_refused(tmp_path):

@@ -8,8 +8,11 @@ import pytest
 from sklearn.datasets import make_blobs, make_circles
 
 import knet
+from knet._fit.candidates import METHODS
 from knet.datasets import make_moon, make_spirals
 from knet.inspect.scan import MIN_JUMP, MIN_STABILITY
+
+COLUMNS = {"n_clusters", "stability", "conductance", "jump", "smallest_group", "method", "supported"}
 
 scan_module = importlib.import_module("knet.inspect.scan")
 
@@ -49,8 +52,9 @@ def test_the_table_contains_what_the_advice_uses():
     for row in found.table:
         assert row["supported"] == (row["stability"] >= MIN_STABILITY and row["jump"] >= MIN_JUMP)
         assert 0 < row["conductance"] <= 1
-        assert row["eigengap"] >= 0
         assert row["smallest_group"] >= 1
+        assert row["method"] in METHODS
+        assert set(row) == COLUMNS
     strengths = {row["n_clusters"]: row["stability"] * row["jump"] for row in found.table if row["supported"]}
     assert found.best == max(strengths, key=strengths.get)
 
@@ -63,10 +67,10 @@ def test_a_scan_repeats_with_any_number_of_jobs():
 
 def test_a_scan_uses_a_bounded_number_of_rows(monkeypatch):
     sizes, judge = [], scan_module.Judge
-    monkeypatch.setattr(scan_module, "Judge", lambda X: sizes.append(len(X)) or judge(X))
+    monkeypatch.setattr(scan_module, "Judge", lambda X, near: sizes.append(len(X)) or judge(X, near))
     X = make_blobs(3000, centers=[[0, 0], [9, 0]], random_state=0)[0]
     knet.scan(X, [2], random_state=0, n_resamples=1)
-    assert sizes == [scan_module.SCAN_ROWS]
+    assert sizes == [scan_module.SCAN_ROWS, *2 * [scan_module.SCAN_ROWS // 2]]  # all rows of the scan, and two halves
 
 
 def test_the_units_of_columns_do_not_matter():

@@ -126,7 +126,8 @@ def fingerprint(model: KNet) -> str:
         "table": (getattr(model, "extra_", None) or {}).get("table"),
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    arrays = {name: getattr(predictor, name) for name in ("shift", "scale", "centers", "landmarks", "weights")}
+    arrays = predictor.scaling.arrays()
+    arrays |= {name: getattr(predictor, name) for name in ("centers", "landmarks", "weights")}
     for name, value in sorted({**arrays, **predictor.encoder.state_dict(prefix="encoder.")}.items()):
         array = torch.as_tensor(value).cpu().contiguous()
         digest.update(f"{name}{array.dtype}{tuple(array.shape)}".encode())

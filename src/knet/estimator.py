@@ -50,25 +50,28 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     u_update : {"eig", "sma"} or callable, default="eig"
         The U-step: eigenvectors, or ascent on the Stiefel manifold, or a function `(L, U) -> U`.
     sigma : "auto", "median" or float, default="auto"
-        Width of the Gaussian kernel. "auto" compares the partitions that Gaussians of many widths and neighbour graphs
-        propose, starts from the best of them and takes the width that goes with it; "median" is the median distance
-        between rows, and U starts from the kernel's eigenvectors, as in the paper.
-    scale : {"standard", "none"}, default="standard"
-        Whether the model scales columns to mean 0 and standard deviation 1.
+        Width of the Gaussian kernel and the start. "auto" compares the partitions that neighbour graphs, balanced
+        linkage, k-means and Gaussian mixtures propose (`selection_`); psi first follows the best of them, and the width
+        is half the median distance. "median" is the median distance between rows, and U starts from the kernel's
+        eigenvectors, as in the paper; so it does with a number.
+    scale : {"auto", "standard", "none"}, default="auto"
+        What the model does to columns: "standard" gives them mean 0 and standard deviation 1, "auto" does so after it
+        has compressed columns with heavy tails (a skewness beyond 2) by asinh.
     encoder : torch.nn.Module, default=None
         Your own encoder, from (n, d) to (n, d'). It is copied, never changed.
     hidden_layer_sizes : "auto" or tuple of int, default="auto"
         Units of each hidden layer of the encoder; "auto" is two layers of twice the columns, between 128 and 512.
     n_components : int, "auto" or None, default="auto"
         Dimension d' of the embedding. "auto" is the number of columns plus one, so that a group can be lifted out of
-        one that surrounds it; None is the number of columns, as in the paper. A smaller number starts from the
-        principal components, a larger one from the columns followed by columns initialised near zero.
+        one that surrounds it, or the number of clusters minus one if that is larger (up to 64); None is the number of
+        columns, as in the paper. A smaller number starts from the principal components, a larger one from the columns
+        followed by columns initialised near zero.
     train_size : "auto", int or float, default="auto"
-        Rows to train on: a count, a fraction, or enough for their spectrum to be close to that of all rows.
+        Rows to train on: a count, a fraction, or "auto": with sigma="auto" up to 20,000 rows, of which Algorithm 1 uses
+        2,000; otherwise enough for their spectrum to be close to that of all rows.
     n_init : int, default=4
-        Maximum number of restarts. With sigma="auto" one is trained first, and the others only if its clusters are
-        clearly worse separated than those that it started from; the best separated are kept. Otherwise all are trained,
-        and the one with the largest HSIC is kept.
+        Restarts if sigma is "median" or a number; the one with the largest HSIC is kept. From the start of sigma="auto"
+        one is enough.
     max_iter : int, default=15
         Maximum number of iterations; each is a theta-step and a U-step.
     tol : float, default=0.05
@@ -101,16 +104,16 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     n_iter_, best_iter_ : int
         Number of iterations, and the one whose encoder was kept.
     selection_ : list of dict
-        What sigma="auto" considered, the best first: affinity, ratio to the median distance or neighbors, conductance,
-        reproducibility and score on halves of a sample, final_score on all of it for the best few, and chosen.
-    spectral_embedding_ : ndarray of shape (n_train, columns of U)
-        The last U.
+        What sigma="auto" considered, the chosen candidate first: method, conductance, gain, score, chosen.
+    spectral_embedding_ : ndarray of shape (n_core, columns of U)
+        The last U, of the rows that Algorithm 1 ran on: `spectral_indices_`.
     train_indices_ : ndarray of shape (n_train_,)
         Rows that were trained on, and as `n_train_` how many.
     start_labels_ : ndarray of shape (n_train_,) or None
         With sigma="auto": the partition of the training rows that training started from.
-    embeddings_ : ndarray of shape (best_iter_ + 1, n_sample, n_components)
-        With `keep_embeddings`: a sample of training rows before the first iteration and after each one up to the best.
+    embeddings_ : ndarray of shape (n_stored, n_sample, n_components)
+        With `keep_embeddings`: a sample of training rows before training, after the start was followed (if there is
+        one), and after each iteration up to the best.
     predictor_ : knet.predictor.Predictor
         What labels new rows.
     n_features_in_, feature_names_in_
@@ -132,7 +135,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         *,
         u_update: str | UStep = "eig",
         sigma: str | float = "auto",
-        scale: str = "standard",
+        scale: str = "auto",
         encoder: nn.Module | None = None,
         hidden_layer_sizes: str | Sequence[int] = "auto",
         n_components: str | int | None = "auto",
@@ -206,7 +209,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator:
             tasks = IterationTasks(self, 2 * settings.max_iter, X)  # there may be more restarts after the first
-            rows = X_train.float() if settings.scale == "standard" else X_train
+            rows = X_train if settings.scale == "none" else X_train.float()
             learned = Learner(settings, plan, rows, generator, rng, tasks).learn()
             learned.kept.encoder.to(X_train.dtype)
             predictor = summarize(learned, X_train, scaling, settings.n_clusters, rng)
@@ -225,6 +228,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self.cluster_centers_ = predictor.centers.cpu().numpy()
         self.spectral_embedding_ = learned.kept.U.cpu().numpy()
         self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
+        self.spectral_indices_ = plan.rows[plan.core]
         self.start_labels_, self.selection_ = plan.start, plan.considered
 
     def _forget(self, *names: str) -> None:

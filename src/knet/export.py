@@ -19,6 +19,7 @@ from knet.exceptions import KNetError
 
 OUTPUTS = ("label", "proba", "embedding")
 CHECK_ROWS = 500
+LARGE_RATIO = 1e8  # beyond it, asinh(x) = asinh(1e8) + log(x / 1e8) to the last digit
 
 
 class Graph(nn.Module):
@@ -26,6 +27,8 @@ class Graph(nn.Module):
 
     shift: Tensor
     scale: Tensor
+    tail_center: Tensor
+    tail_width: Tensor
     fill: Tensor
     middle: Tensor
     centers: Tensor
@@ -36,7 +39,7 @@ class Graph(nn.Module):
         predictor = model.predictor_
         like = predictor.centers.cpu()
         self.encoder, self.spread = copy.deepcopy(predictor.encoder).cpu(), predictor.spread
-        for name, value in (("shift", predictor.shift), ("scale", predictor.scale), ("fill", fill)):
+        for name, value in {**predictor.scaling.arrays(), "fill": fill}.items():
             self.register_buffer(name, torch.as_tensor(value).to(like))
         for name, tensor in zip(("middle", "centers", "heights"), predictor._frame, strict=True):
             self.register_buffer(name, tensor.cpu())
@@ -44,11 +47,20 @@ class Graph(nn.Module):
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Fill gaps, scale, clip and encode the rows, and compare them with the centres, as `Predictor` does."""
         X = torch.where(torch.isnan(X), self.fill, X)
+        heavy = self.tail_width > 0
+        X = torch.where(heavy, _asinh((X - self.tail_center) / torch.where(heavy, self.tail_width, 1)), X)
         Psi = self.encoder(((X - self.shift) / self.scale).clamp(-FAR, FAR))[0]
         # -||psi - c||^2 / 2 without ||psi||^2 / 2: for far rows, its rounding would exceed the differences of centres.
         S = torch.addmm(self.heights, (Psi - self.middle).to(self.centers.dtype), self.centers.mT)
         P = torch.softmax((S - S.amax(1, keepdim=True)) / self.spread, dim=1)
         return S.argmax(1), P.to(Psi.dtype), Psi
+
+
+def _asinh(X: Tensor) -> Tensor:
+    """Return asinh(x) by logarithms, without overflow: ONNX Runtime has no Asinh in double precision."""
+    A = X.abs()
+    near = A.clamp(max=LARGE_RATIO)
+    return X.sign() * (torch.log(near + torch.sqrt(near * near + 1)) + torch.log((A / LARGE_RATIO).clamp(min=1)))
 
 
 def to_onnx(
@@ -131,7 +143,7 @@ def _check(model: KNet, session: Any) -> float:
     predictor = model.predictor_
     dtype = torch.empty(0, dtype=predictor.centers.dtype).numpy().dtype
     noise = np.random.default_rng(0).normal(size=(CHECK_ROWS, model.n_features_in_))
-    X = (predictor.shift + predictor.scale * noise).astype(dtype)
+    X = predictor.scaling.inverse(noise).astype(dtype)
     label, proba, embedding = session.run(list(OUTPUTS), {"X": X})
     own, memberships = predictor.assign(X), predictor.memberships(X)
     rows = np.arange(len(X))

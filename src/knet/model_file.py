@@ -6,6 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ from torch import Tensor, nn
 
 from knet._fit.advanced import Advanced
 from knet._network.mlp import Copies, ResidualMLP
+from knet._network.scaling import Scaling
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
 from knet.predictor import Predictor
 from knet.tables.whole_files import whole_file
 
 FORMAT, FORMAT_VERSION = "knet-model", 2
-ARRAYS = ("shift", "scale", "centers", "landmarks", "weights")
+ARRAYS = ("centers", "landmarks", "weights")
 ENCODER = "encoder."
 UNSAVED = "not stored in the model file; set it again"  # value of a parameter that no rule accepts, so `fit` refuses it
 OPTIONAL = ("callback", "random_state")  # if they cannot be stored, None is a correct value after loading
@@ -56,7 +58,8 @@ def save(model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | N
     """
     check_is_fitted(model)
     predictor = model.predictor_
-    tensors = {name: torch.as_tensor(getattr(predictor, name)).cpu().contiguous() for name in ARRAYS}
+    arrays = predictor.scaling.arrays() | {name: getattr(predictor, name) for name in ARRAYS}
+    tensors = {name: torch.as_tensor(value).cpu().contiguous() for name, value in arrays.items()}
     tensors |= {ENCODER + name: value.cpu().contiguous() for name, value in predictor.encoder.state_dict().items()}
     params, unsaved = _plain_params(model)
     header = {
@@ -105,11 +108,10 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, devi
     weights = {name.removeprefix(ENCODER): value for name, value in tensors.items() if name.startswith(ENCODER)}
     try:
         if header["format_version"] == 1:
-            header = _from_version_1(header, weights)
+            header, tensors = _from_version_1(header, weights), _without_tails(tensors)
         net = _restore_encoder(header["encoder"], weights, encoder, path)
         predictor = Predictor(
-            shift=tensors["shift"].numpy(),
-            scale=tensors["scale"].numpy(),
+            scaling=Scaling(**{field.name: tensors[field.name].numpy() for field in fields(Scaling)}),
             encoder=net.to(device).requires_grad_(False).eval(),
             sigma=float(header["sigma"]),
             centers=tensors["centers"].to(device),
@@ -174,6 +176,12 @@ def _hidden_layer_sizes(weights: Mapping[str, Tensor]) -> tuple[int, ...]:
     """Return the number of units in each hidden layer of the default network."""
     n_layers = sum(name.startswith("weights.") for name in weights)
     return tuple(weights[f"weights.{layer}"].shape[2] for layer in range(n_layers - 1))
+
+
+def _without_tails(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors of a version-1 file with a scaling that compresses no column."""
+    nothing = torch.zeros_like(tensors["shift"])
+    return {**tensors, "tail_center": nothing, "tail_width": nothing}
 
 
 def _from_version_1(header: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -129,33 +129,23 @@ def spectrum(
     return ax
 
 
-def sigma_selection(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
-    """Draw the conductance of the partition that each affinity gives, and mark the chosen affinity."""
+def selection(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
+    """Draw the conductance of every candidate for the start, and mark the chosen one."""
     check_is_fitted(model)
     rows = getattr(model, "selection_", None)
     if not rows:
         raise ValueError(
-            "This model has no record of the choice of sigma. There is one only if it was fitted with sigma='auto'."
+            "This model has no record of the choice of its start. There is one only if it was fitted with sigma='auto'."
         )
     ax = _axes(ax)
-    gaussians = sorted((row for row in rows if row["ratio"] is not None), key=lambda row: float(row["ratio"]))
-    ratios, cut = [row["ratio"] for row in gaussians], [row["conductance"] for row in gaussians]
-    ax.plot(ratios, cut, marker=MARKERS[0], color=color(0), label="gaussian")
-    others = [row for row in rows if row["ratio"] is None]
-    for number, row in enumerate(others, start=1):
-        label = f"{row['affinity']}, {row['neighbors']}" + (" (chosen)" if row["chosen"] else "")
-        style = "-" if row["chosen"] else "--"
-        ax.axhline(row["conductance"], color=color(number), linestyle=style, linewidth=1, label=label)
-    chosen = [row for row in gaussians if row["chosen"]]
-    ax.scatter([row["ratio"] for row in chosen], [row["conductance"] for row in chosen], **RING)
+    ordered = sorted(rows, key=lambda row: -float(row["conductance"]))
+    tints = [color(0) if row["chosen"] else "0.75" for row in ordered]
+    ax.barh([row["method"] for row in ordered], [row["conductance"] for row in ordered], color=tints)
     ax.set_xscale("log")
-    ticks = [2.0**power for power in range(-4, 4) if ratios[0] <= 2.0**power <= ratios[-1]]
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.minorticks_off()
-    ax.set_xlabel("kernel width / median distance")
-    ax.set_ylabel("conductance (lower is better)")
-    ax.legend(fontsize=8, frameon=False)
-    _title(ax, "Choice of sigma", (f"sigma_ = {model.sigma_:.3g}",))
+    ax.set_xlabel("conductance (lower is better)")
+    ax.tick_params(axis="y", labelsize=8)
+    chosen = next(row for row in rows if row["chosen"])
+    _title(ax, "Candidates for the start", (f"chosen: {chosen['method']}",))
     return ax
 
 

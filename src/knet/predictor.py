@@ -28,8 +28,8 @@ class Predictor:
 
     Attributes
     ----------
-    shift, scale : ndarray of shape (d,)
-        Each column becomes (x - shift) / scale before it is encoded.
+    scaling : Scaling
+        What happens to the columns before they are encoded.
     encoder : torch.nn.Module
         psi, with a leading axis of one restart.
     sigma : float
@@ -42,8 +42,7 @@ class Predictor:
         Summary of the embedded training rows: their degrees are sums over it.
     """
 
-    shift: Floats
-    scale: Floats
+    scaling: Scaling
     encoder: nn.Module
     sigma: float
     centers: Tensor
@@ -137,7 +136,7 @@ class Predictor:
     @torch.inference_mode()
     def _embed_block(self, block: Floats) -> Tensor:
         """Scale and encode one block of rows, in the dtype of the model."""
-        Z = torch.from_numpy(Scaling(self.shift, self.scale)(block)).to(self.centers)
+        Z = torch.from_numpy(self.scaling(block)).to(self.centers)
         Psi: Tensor = self.encoder(Z)
         return Psi[0]
 

@@ -1,74 +1,117 @@
-"""How partitions are compared without labels: conductance on the neighbour graph, and reproducibility on halves."""
+"""How partitions are compared without labels.
 
-from dataclasses import dataclass, replace
+conductance
+    the mean over groups of the probability that a step to one of the 10 nearest neighbours leaves the group; it is
+    small for groups of any shape that are separated by sparse regions;
+gain
+    the log-likelihood per row of one Gaussian per group (full or tied covariances, whichever is better after the
+    penalty for its parameters) minus that of one Gaussian for all rows; it is large for groups that overlap, too;
+structure
+    how far the entropy of the rows, estimated from the distances to neighbours, is below that of one Gaussian for all.
+
+If the largest gain is less than half of the structure, Gaussians do not describe the groups, and the smallest
+conductance wins. Otherwise -log(conductance) + gain / sqrt(columns) decides, as far as it can: both are measured on a
+sample of rows. Candidates within one standard error of the best are equally good; the one with the largest gain is
+preferred, and of those whose gain is within one standard error of that, the one that agrees most with the others.
+If no gain is positive, one Gaussian describes the rows better than any groups, so gains rank nothing: of the
+candidates within one standard error of the smallest conductance, the one that agrees most with the others is chosen.
+In many columns distances carry little information, the estimated structure is small, and Gaussians decide.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from sklearn.neighbors import kneighbors_graph
+from scipy.special import digamma, gammaln
 
-from knet._fit.affinities import Affinity
 from knet._math.agreement import rand_index
 from knet._math.arrays import Floats, Labels
+from knet._math.mixtures import Gaussians, overall_covariance, rounding_variance
+from knet._math.neighbors import Neighbors, neighbor_graph
 
-JUDGE_NEIGHBORS = 10  # of the graph on which all partitions are judged
-MIN_REPRODUCIBILITY = 1e-3
-SAME_PARTITION = 0.99  # adjusted Rand index from which two partitions count as one
+JUDGE_NEIGHBORS = 10
+MIN_EXPLAINED = 0.5  # share of the structure that Gaussians have to explain
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """An affinity, its partitions and their measurements; NaN if it did not cluster all rows."""
+class Verdict:
+    """The measurements of one partition."""
 
-    affinity: Affinity
-    halves: tuple[Labels, Labels]  # of all rows, each found on one half alone
-    conductance: float  # mean of the two
-    reproducibility: float
-    labels: Labels | None = None  # found on all rows
-    final_conductance: float = np.nan
+    conductance: float
+    cut: float  # edges between groups, divided by the edges of a row
+    gains: Floats  # of every row
+    score: float
 
     @property
-    def score(self) -> float:
-        """Conductance over reproducibility, of the partitions found on halves: smaller is better."""
-        return self.conductance / max(self.reproducibility, MIN_REPRODUCIBILITY)
-
-    @property
-    def final_score(self) -> float:
-        """The same of the partition found on all rows."""
-        return self.final_conductance / max(self.reproducibility, MIN_REPRODUCIBILITY)
-
-    def agreement(self, other: "Candidate") -> float:
-        """Return the agreement of the partitions of two candidates, as an adjusted Rand index."""
-        return float(np.mean([rand_index(*pair) for pair in zip(self.halves, other.halves, strict=True)]))
-
-    def proposes(self, labels: Labels) -> bool:
-        """Say whether the partition of all rows would be this one, as far as the halves can tell."""
-        return float(np.mean([rand_index(half, labels) for half in self.halves])) >= SAME_PARTITION
+    def gain(self) -> float:
+        """The mean gain per row."""
+        return float(self.gains.mean())
 
 
 class Judge:
-    """The neighbour graph of some rows, on which partitions of them are compared."""
+    """Measures partitions of the rows X on their neighbour graph and by Gaussians."""
 
-    def __init__(self, X: Floats) -> None:
-        n_neighbors = min(JUDGE_NEIGHBORS, len(X) - 1)
-        graph: csr_matrix = kneighbors_graph(X, n_neighbors)
-        self.graph = (graph + graph.T) / 2
-        self.volumes: Floats = np.asarray(self.graph.sum(1)).ravel()
+    def __init__(self, X: Floats, near: Neighbors) -> None:
+        self.X, self.graph = X, neighbor_graph(near, JUDGE_NEIGHBORS)
+        self.degrees: Floats = np.asarray(self.graph.sum(1)).ravel()
+        self.rounding = rounding_variance(X)
+        self.overall = overall_covariance(X, self.rounding)
+        single = Gaussians.fit(X, np.ones((len(X), 1)), self.overall, self.rounding, tied=True)
+        self.baseline = single.log_joint(X)[:, 0]
+        self.structure = self._structure(near)
 
-    def conductance(self, labels: Labels) -> float:
-        """Return the mean over groups of the share of a group's edges that leave it, with one edge added to each.
+    def measure(self, labels: Labels) -> Verdict:
+        """Measure a partition into groups 0, 1, ..., none of them empty."""
+        members = np.eye(int(labels.max()) + 1)[labels]
+        volumes = self.degrees @ members
+        leaving = volumes - ((self.graph @ members) * members).sum(0)
+        # One edge is added to each group: less than one edge cannot be measured, and all perfect cuts are equally good.
+        conductance = float(np.mean((1 + leaving) / (1 + volumes)))
+        gains = self._gains(labels, members)
+        score = -np.log(conductance) + gains.mean() / np.sqrt(self.X.shape[1])
+        return Verdict(conductance, float(leaving.sum()) / 2 / JUDGE_NEIGHBORS, gains, float(score))
 
-        Less than one edge cannot be measured: all perfect cuts are equally good.
-        """
-        indicator = np.eye(labels.max() + 1)[labels]
-        volume = self.volumes @ indicator
-        inside = ((self.graph @ indicator) * indicator).sum(0)
-        return float(np.mean((1 + volume - inside) / (1 + volume)))
+    def _gains(self, labels: Labels, members: Floats) -> Floats:
+        """Return the gain of every row, with full or tied covariances, whichever is better after its BIC penalty."""
+        n, d = self.X.shape
+        found = []
+        for tied, n_parameters in ((False, 1 + d + d * (d + 1) / 2), (True, 1 + d)):
+            model = Gaussians.fit(self.X, members, self.overall, self.rounding, tied=tied)
+            penalty = np.log(n) / 2 / n * int(labels.max()) * n_parameters
+            found.append(model.log_own(self.X, labels) - self.baseline - penalty)
+        return max(found, key=lambda gains: float(gains.mean()))
 
-    def screen(self, affinity: Affinity, first: Labels, second: Labels) -> Candidate:
-        """Measure two labelings of all rows, each found on one half."""
-        conductance = (self.conductance(first) + self.conductance(second)) / 2
-        return Candidate(affinity, (first, second), conductance, rand_index(first, second))
+    def _structure(self, near: Neighbors) -> float:
+        """Return the entropy of one Gaussian minus that of the rows, after Kozachenko and Leonenko, in nats."""
+        (n, d), k = self.X.shape, min(JUDGE_NEIGHBORS, near.distances.shape[1])
+        squares = np.square(near.distances[:, k - 1]) + 2 * self.rounding.sum()  # of two rounded rows
+        log_volumes = d / 2 * np.log(np.pi * np.maximum(squares, 1e-12)) - gammaln(d / 2 + 1)
+        entropy = digamma(n) - digamma(k) + log_volumes.mean()
+        return float(d / 2 * np.log(2 * np.pi) - self.baseline.mean() - entropy)
 
-    def finish(self, candidate: Candidate, labels: Labels) -> Candidate:
-        """Measure the partition that a candidate makes of all rows."""
-        return replace(candidate, labels=labels, final_conductance=self.conductance(labels))
+
+def choose(verdicts: Sequence[Verdict], partitions: Sequence[Labels], structure: float) -> int:
+    """Return the position of the best partition, by the rule at the head of this module."""
+    gain = max(verdict.gain for verdict in verdicts)
+    if 0 <= gain < MIN_EXPLAINED * structure:
+        return int(np.argmin([verdict.conductance for verdict in verdicts]))
+    scores = [verdict.score if gain >= 0 else -np.log(verdict.conductance) for verdict in verdicts]
+    best = int(np.argmax(scores))
+    equal = [i for i, score in enumerate(scores) if scores[best] - score <= _score_error(verdicts[best])]
+    if gain >= 0:
+        favourite = max((verdicts[i] for i in equal), key=lambda verdict: verdict.gain)
+        equal = [i for i in equal if favourite.gain - verdicts[i].gain <= _gain_error(favourite, verdicts[i])]
+    return max(equal, key=lambda i: sum(rand_index(partitions[i], partitions[j]) for j in equal))
+
+
+def _score_error(best: Verdict) -> float:
+    """Return the standard error of the difference of two log conductances near the best.
+
+    Cut rows are counts (Poisson). Only the best one counts: the large error of a tiny group must not make it equal.
+    """
+    return float(np.sqrt(2 / (1 + best.cut)))
+
+
+def _gain_error(first: Verdict, second: Verdict) -> float:
+    """Return the standard error of the difference of two mean gains, from the differences of the rows."""
+    return float((first.gains - second.gains).std() / np.sqrt(len(first.gains)))

@@ -1,4 +1,4 @@
-"""What a fit keeps of its iterations: the last one, or the one whose clusters are best separated in the data."""
+"""What a fit keeps of its iterations: the last one, or the last one whose clusters still agree with the start."""
 
 import math
 from dataclasses import dataclass
@@ -8,14 +8,13 @@ import torch
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from knet._fit.judge import Judge
 from knet._fit.loop import Iteration
+from knet._math.agreement import rand_index
 from knet._math.arrays import Floats, Labels
 from knet._math.centers import find_centers
 from knet._network.mlp import Encoder
 
-PATIENCE = 4  # iterations without a better partition after which training ends
-K_MEANS_RUNS = 3
+MAX_LOSS = 0.005  # agreement with the start that an iteration may lose
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Kept:
 class LastIteration:
     """Keep the last iteration of the restart with the largest HSIC, as Algorithm 1 does."""
 
-    shortfall = 1.0
+    kept: Kept
 
     def see(self, iteration: Iteration, encoder: Encoder) -> bool:
         """Note an iteration; never ask to stop."""
@@ -41,32 +40,45 @@ class LastIteration:
         return False
 
 
-class BestPartition:
-    """Keep the iteration and restart whose clusters have the smallest conductance among the training rows.
+class NearStart:
+    """Keep the last iteration whose clusters agree with the start as well as psi did before the first iteration.
 
-    HSIC is measured with the kernel that is being trained. Conductance is measured on the data as given, so it shows
-    when training begins to invent clusters.
+    The start has been chosen among all candidates, so a partition that differs from it is worse by the same rule.
+
+    Parameters
+    ----------
+    X, start : Tensor of shape (n, d) and ndarray of shape (n,)
+        The training rows and the partition that psi followed.
+    n_clusters, seed : int
+        Number of clusters, and the seed of k-means if the partition has empty groups.
+    encoder, U : Encoder and Tensor
+        The state before the first iteration.
     """
 
-    def __init__(self, X: Tensor, start: Labels, n_clusters: int, seed: int) -> None:
+    def __init__(self, X: Tensor, start: Labels, n_clusters: int, seed: int, encoder: Encoder, U: Tensor) -> None:
         self.X, self.start, self.n_clusters, self.seed = X, start, n_clusters, seed
-        self.judge = Judge(X.cpu().numpy().astype(np.float64))
-        self.best = math.inf
+        self.n_runs = 0 if len(np.unique(start)) == n_clusters else 3
+        self.agreement = -math.inf
+        self._compare(0, U, encoder)
 
     def see(self, iteration: Iteration, encoder: Encoder) -> bool:
-        """Note an iteration; ask to stop if the best one is `PATIENCE` iterations ago."""
-        with torch.no_grad():
-            Psi = encoder(self.X).cpu().numpy()
-        for restart, embedded in enumerate(Psi):
-            rng = np.random.RandomState(self.seed)
-            centers = find_centers(embedded, self.n_clusters, rng, K_MEANS_RUNS, self.start)
-            conductance = self.judge.conductance(cdist(embedded, centers).argmin(1))
-            if conductance < self.best:
-                self.best = conductance
-                self.kept = Kept(encoder.restart(restart), iteration.U[restart], restart, iteration.index, centers)
-        return iteration.index - self.kept.iteration >= PATIENCE
+        """Note an iteration; ask to stop if it has left the start."""
+        return not self._compare(iteration.index, iteration.U, encoder)
 
-    @property
-    def shortfall(self) -> float:
-        """Conductance of the clusters kept, divided by that of the partition to start from."""
-        return self.best / self.judge.conductance(self.start)
+    @torch.no_grad()
+    def _compare(self, index: int, U: Tensor, encoder: Encoder) -> bool:
+        """Keep this state if its clusters agree with the start, and say whether they do."""
+        found = [self._clusters(Psi) for Psi in encoder(self.X).cpu().numpy()]
+        best = max(range(len(found)), key=lambda restart: found[restart][1])
+        centers, agreement = found[best]
+        if agreement < self.agreement - MAX_LOSS:
+            return False
+        self.agreement = max(agreement, self.agreement)
+        self.kept = Kept(encoder.restart(best), U[best], best, index, centers)
+        return True
+
+    def _clusters(self, embedded: Floats) -> tuple[Floats, float]:
+        """Return the centres of k-means from the group means of the start, and the agreement of its labels."""
+        rng = np.random.RandomState(self.seed)
+        centers = find_centers(embedded, self.n_clusters, rng, self.n_runs, self.start)
+        return centers, rand_index(self.start, cdist(embedded, centers).argmin(1))

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from knet._fit.checks import check_distinct, check_kernel
-from knet._fit.keep import BestPartition, Kept, LastIteration
-from knet._fit.loop import Hold, Iteration, alternate
+from knet._fit.follow import follow
+from knet._fit.keep import Kept, LastIteration, NearStart
+from knet._fit.loop import Iteration, alternate
 from knet._fit.plan import Plan, median_distance
 from knet._fit.progress import IterationReporter, IterationTasks
 from knet._fit.settings import Settings
@@ -20,7 +22,7 @@ from knet._network.build import Networks, build_networks
 from knet._network.mlp import Encoder
 from knet.exceptions import KNetConvergenceWarning, warn_user
 
-CLEARLY_SHORT = 1.5  # the other restarts are trained if the conductance is this many times that of the start
+SIDE = 4.0  # distance of two targets / width of the kernel: exp(-8) is close to 0
 SAMPLE_ROWS = 600  # training rows whose embedding is stored after each iteration, on demand
 
 
@@ -28,15 +30,14 @@ SAMPLE_ROWS = 600  # training rows whose embedding is stored after each iteratio
 class Learned:
     """The result of training: the encoder kept, the width of its kernel, and one row of history per iteration.
 
-    `embeddings` has the embedded sample of every iteration up to the best, on demand. `shortfall` is the conductance of
-    the clusters kept, divided by that of the start.
+    `embeddings` has the embedded sample before training, after the start was followed, and after every iteration up to
+    the best, on demand.
     """
 
     kept: Kept
     sigma: float
     history: list[dict[str, float]]
     embeddings: Floats | None = None
-    shortfall: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -51,37 +52,39 @@ class Learner:
     tasks: IterationTasks
 
     def learn(self) -> Learned:
-        """Run Algorithm 1 and keep the best of its restarts.
-
-        From the paper's start all restarts are trained side by side. From a partition, one restart is trained first,
-        and the others only if its clusters are clearly worse separated than that partition.
-        """
-        settings, sigma, start = self.settings, self.plan.sigma, self.plan.start
-        L = settings.laplacian_for(1)(self.X, sigma)
+        """Run Algorithm 1 and keep the best of its iterations and restarts; from a partition there is one restart."""
+        settings, sigma, start, core = self.settings, self.plan.sigma, self.plan.start, self.plan.core
+        L = settings.laplacian_for(1)(self._core, sigma)
         if start is None:
             U = L.largest(settings.n_columns)[1]
         else:
-            U = indicator_embedding(torch.from_numpy(start).to(L.d.device), settings.n_clusters, settings.n_columns)
+            groups = torch.from_numpy(start[core]).to(L.d.device)
+            U = indicator_embedding(groups, settings.n_clusters, settings.n_columns)
         single = settings.n_clusters == 1 or check_distinct(self.X.cpu().numpy(), settings.n_clusters) == 1
         if single or not check_kernel(L, sigma):
             return Learned(Kept(self._networks(1).encoder, U, 0, 0), sigma, [])
-        if start is None:
-            return self._train(settings.n_init, U)
-        learned = self._train(1, U)
-        if learned.shortfall > CLEARLY_SHORT and settings.n_init > 1:
-            learned = min(learned, self._train(settings.n_init - 1, U), key=lambda result: result.shortfall)
-        return learned
+        return self._train(U.expand(settings.n_init if start is None else 1, -1, -1))
 
-    def _train(self, n_restarts: int, U: Tensor) -> Learned:
+    @cached_property
+    def _core(self) -> Tensor:
+        """The rows that Algorithm 1 runs on."""
+        core = self.plan.core
+        return self.X if len(core) == len(self.X) else self.X[torch.from_numpy(core).to(self.X.device)]
+
+    def _train(self, U: Tensor) -> Learned:
         """Train restarts side by side from U: report every iteration, keep the best, stop if asked to."""
-        settings, nets = self.settings, self._networks(n_restarts)
-        sigma, keeper = self._embedded_sigma(nets.encoder), self._keeper()
-        histories: list[list[dict[str, float]]] = []  # per iteration, a row for each restart
+        settings, nets = self.settings, self._networks(len(U))
+        sigma = self._embedded_sigma(nets.encoder)
         embeddings = [self._sample_embedding(nets.encoder)] if settings.keep_embeddings else []
+        keeper = self._keeper(nets.encoder, U, sigma)
+        if settings.keep_embeddings and self.plan.start is not None:
+            embeddings.append(self._sample_embedding(nets.encoder))
+        n_before = len(embeddings)
+        histories: list[list[dict[str, float]]] = []  # per iteration, a row for each restart
         asked = False
         with IterationReporter(settings.verbose, settings.max_iter) as report:
-            for iteration in self._iterations(nets, U.expand(n_restarts, -1, -1), sigma):
-                histories.append([iteration.row(restart) for restart in range(n_restarts)])
+            for iteration in self._iterations(nets, U, sigma):
+                histories.append([iteration.row(restart) for restart in range(len(U))])
                 if settings.keep_embeddings:
                     embeddings.append(self._sample_embedding(nets.encoder))
                 done = keeper.see(iteration, nets.encoder)
@@ -94,16 +97,15 @@ class Learner:
         if self.plan.start is None and not asked:
             self._warn_unless_converged(histories)
         kept = keeper.kept
-        stored = np.stack([Psi[kept.restart] for Psi in embeddings[: kept.iteration + 1]]) if embeddings else None
-        shortfall = 1.0 if asked else keeper.shortfall  # a callback that stops the training wants no more restarts
-        return Learned(kept, sigma, [rows[kept.restart] for rows in histories], stored, shortfall)
+        stored = [Psi[kept.restart] for Psi in embeddings[: n_before + kept.iteration]]
+        return Learned(kept, sigma, [rows[kept.restart] for rows in histories], np.stack(stored) if stored else None)
 
     def _iterations(self, nets: Networks, U: Tensor, sigma: float) -> Iterator[Iteration]:
         """Return the iterations of Algorithm 1, which train the networks in place."""
         settings = self.settings
         step = ThetaStep(sigma, settings.n_steps, settings.batch_size, settings.learning_rate, settings.through_degrees)
         return alternate(
-            self.X,
+            self._core,
             nets.encoder,
             nets.decoder,
             U,
@@ -114,21 +116,23 @@ class Learner:
             max_iter=settings.max_iter,
             tol=settings.tol,
             generator=self.generator,
-            hold=None if self.plan.start is None else Hold(),
         )
 
-    def _keeper(self) -> LastIteration | BestPartition:
-        """Return the rule that decides which iteration is kept."""
-        if self.plan.start is None:
+    def _keeper(self, encoder: Encoder, U: Tensor, sigma: float) -> LastIteration | NearStart:
+        """Return the rule that decides which iteration is kept; a start is followed first."""
+        start, seed = self.plan.start, int(self.rng.randint(2**31 - 1))
+        if start is None:
             return LastIteration()
-        return BestPartition(self.X, self.plan.start, self.settings.n_clusters, int(self.rng.randint(2**31 - 1)))
+        groups = np.unique(start, return_inverse=True)[1].astype(np.int64)
+        follow(encoder, self.X, groups, SIDE * sigma, self.generator)
+        return NearStart(self.X, start, self.settings.n_clusters, seed, encoder, U)
 
     def _networks(self, n_restarts: int) -> Networks:
         """Return encoder and decoder before the first step."""
         settings = self.settings
         return build_networks(
             self.X,
-            n_components=settings.n_components,
+            n_components=settings.n_components(from_partition=self.plan.start is not None),
             hidden_layer_sizes=settings.hidden_layer_sizes,
             init=settings.init,
             module=settings.module,
@@ -143,8 +147,8 @@ class Learner:
         if (settings.module is None and settings.init == "identity") or not isinstance(settings.sigma, str):
             return sigma
         with torch.no_grad():
-            median = median_distance(encoder(self.X)[0], self.rng)
-        return sigma * median / median_distance(self.X, self.rng) if median > 0 else sigma
+            median = median_distance(encoder(self._core)[0], self.rng)
+        return sigma * median / median_distance(self._core, self.rng) if median > 0 else sigma
 
     @torch.no_grad()
     def _sample_embedding(self, encoder: Encoder) -> Floats:

@@ -55,28 +55,6 @@ class Spectrum:
     error: list[float]
 
 
-@dataclass
-class Hold:
-    """Decides how long U stays at its start: until psi has followed it.
-
-    U is fixed until HSIC reaches the share `enough` of its maximum, or grows by less than the factor `growth` in an
-    iteration (not counting the first ones, `warm_up`), or the share `longest` of the iterations is over.
-    """
-
-    enough: float = 0.9
-    growth: float = 1.02
-    warm_up: int = 2
-    longest: float = 0.5
-    active: bool = True
-    reached: float = 0.0
-
-    def update(self, index: int, max_iter: int, share: float) -> None:
-        """Take note of the share of HSIC after iteration `index`."""
-        growing = index <= self.warm_up or share > self.growth * self.reached
-        self.reached = share
-        self.active &= share < self.enough and growing and index < self.longest * max_iter
-
-
 def alternate(
     X: Tensor,
     encoder: Encoder,
@@ -90,32 +68,27 @@ def alternate(
     max_iter: int,
     tol: float,
     generator: torch.Generator,
-    hold: Hold | None = None,
 ) -> Iterator[Iteration]:
     """Alternate theta- and U-steps on [OBJ] from the start `U`, yielding one `Iteration` after each pair.
 
     `encoder` and `decoder` are trained in place. The loop ends when K_U changes by less than `tol` in every restart.
-    With `hold`, U-steps begin when it allows them.
     """
     sigma, started = theta_step.sigma, time.perf_counter()
-    hold = hold or Hold(active=False)
     encoder.eval()
     lam = lambda_rule(1.0, 0.0, 0.0)
     d = _spectral_pass(X, encoder, U, sigma, laplacian).d
     for index in range(1, max_iter + 1):
         theta_step(X, encoder, decoder, U, d, lam, generator)
-        U_old, fixed = U, hold.active
-        spectrum = _spectral_pass(X, encoder, U, sigma, laplacian, None if fixed else u_step)
+        U_old = U
+        spectrum = _spectral_pass(X, encoder, U, sigma, laplacian, u_step)
         U, d = spectrum.U, spectrum.d
         change = [subspace_distance(old, new) for old, new in zip(U_old, U, strict=True)]
         error = reconstruction_error(X, encoder, decoder, len(U))
         seconds = time.perf_counter() - started
         yield Iteration(index, spectrum.hsic, error, change, seconds, U, spectrum.error)
-        if not fixed and max(change) < tol:
+        if max(change) < tol:
             return
-        hsic = sum(spectrum.hsic) / len(U)
-        hold.update(index, max_iter, hsic / U.shape[-1])
-        lam = lambda_rule(lam, hsic, sum(error) / len(error))
+        lam = lambda_rule(lam, sum(spectrum.hsic) / len(U), sum(error) / len(error))
 
 
 def _spectral_pass(

@@ -9,19 +9,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from knet._fit.settings import Settings
-from knet._fit.starts import choose_start, extend
+from knet._fit.starts import choose_start
 from knet._math.arrays import Floats, Labels
 from knet._math.eigensolvers import block_lanczos
 from knet._math.laplacians import DenseLaplacian, NystroemLaplacian
+from knet._math.neighbors import extend
 from knet._network.scaling import Scaling
 
 MEDIAN_ROWS = 2000  # the median distance is taken over the pairs of this many rows
-START_ROWS = (1000, 2000)  # rows that the start is chosen on: minimum, and maximum if there are many clusters
-ROWS_PER_CLUSTER = 20  # wanted for the choice of the start
-SMALL_DATA = 2000  # up to this number training uses all rows
+START_ROWS = 20_000  # maximum of rows that the start is chosen on and that psi follows it on
+START_PAIRS = 200_000  # maximum of rows x clusters there: the time of most candidates grows with it
+SMALL_DATA = 2000  # up to this number all rows are used
+ROWS_PER_CLUSTER = 30  # minimum, for the start and for Algorithm 1
 SUBSET_SIZES = (1000, 2000, 4000)  # candidates of the spectrum rule
 NARROWEST = 1e-9  # smallest width, as a share of the median distance: narrower kernels equal the identity
-POOL_ROWS = 20_000  # rows in the sample that these choices are made on
+FOLLOW_WIDTH = 0.5  # width of the kernel after following a start, as a share of the median distance
+POOL_ROWS = 20_000  # rows in the sample that the spectrum rule uses
 
 
 @dataclass(frozen=True)
@@ -34,47 +37,63 @@ class Plan:
         Positions of the training rows, in ascending order.
     X : ndarray of shape (n_train, d)
         The training rows, scaled.
+    core : ndarray of int
+        Positions, within `rows`, of the rows that Algorithm 1 runs on.
     sigma : float
         Width of the kernel in the scaled data.
     start : ndarray of shape (n_train,), or None
-        The partition to start from; None if U starts from the eigenvectors of the kernel.
+        The partition that psi follows first; None if U starts from the eigenvectors of the kernel.
     considered : list of dict
         The candidates that "auto" compared.
     """
 
     rows: NDArray[np.intp]
     X: Floats
+    core: NDArray[np.intp]
     sigma: float
     start: Labels | None
     considered: list[dict[str, object]]
 
 
 def make_plan(X: Floats, scaling: Scaling, settings: Settings, rng: np.random.RandomState) -> Plan:
-    """Choose the training rows, the width of the kernel and the start, from a bounded sample of the rows X."""
+    """Choose the training rows, the width of the kernel and the start."""
     n_rows, n_clusters, train_size = len(X), settings.n_clusters, settings.train_size
     size = n_rows if isinstance(train_size, str) else _row_count(train_size, n_rows)
     _check_enough(size, n_rows, n_clusters, train_size)
     order = rng.permutation(n_rows)
     pool = torch.from_numpy(scaling(X[order[:POOL_ROWS]])).double()
     median = median_distance(pool, rng)
-    chosen = None
-    if not isinstance(settings.sigma, str):
-        sigma = float(settings.sigma)
-    elif settings.sigma == "median" or n_clusters == 1 or median == 0 or size <= n_clusters + 1:
-        sigma = settings.sigma_scale * median or 1.0
-    else:
-        n_start = min(max(START_ROWS[0], ROWS_PER_CLUSTER * n_clusters), START_ROWS[1], size)
-        chosen = choose_start(pool[:n_start].numpy(), n_clusters, median, rng)
-        sigma = settings.sigma_scale * chosen.ratio * median
+    if settings.sigma == "auto" and n_clusters > 1 and median > 0 and size > n_clusters + 1:
+        return _from_partition(X, scaling, settings, order[:size], median, rng)
+    sigma = settings.sigma_scale * median or 1.0 if isinstance(settings.sigma, str) else float(settings.sigma)
     sigma = max(sigma, NARROWEST * median)
     if isinstance(train_size, str):
         size = min(n_rows, subset_size(pool, n_rows, sigma, n_clusters))
     rows = np.sort(order[:size])
+    return Plan(rows, scaling(X[rows]), np.arange(size), sigma, None, [])
+
+
+def _from_partition(
+    X: Floats,
+    scaling: Scaling,
+    settings: Settings,
+    order: NDArray[np.intp],
+    median: float,
+    rng: np.random.RandomState,
+) -> Plan:
+    """Return the plan that starts from a chosen partition of the first rows in `order`.
+
+    If `train_size` asks for more rows than the choice can use, the others are labelled by their neighbours.
+    """
+    enough = max(SMALL_DATA, ROWS_PER_CLUSTER * settings.n_clusters)
+    n_start = min(len(order), START_ROWS, max(enough, START_PAIRS // settings.n_clusters))
+    rows = np.sort(order[:n_start] if isinstance(settings.train_size, str) else order)
     X_train = scaling(X[rows])
-    if chosen is None:
-        return Plan(rows, X_train, sigma, None, [])
-    sample = np.searchsorted(rows, order[: len(chosen.labels)])
-    return Plan(rows, X_train, sigma, extend(chosen.labels, sample, X_train), chosen.considered)
+    sample = np.searchsorted(rows, np.sort(order[:n_start]))
+    chosen = choose_start(X_train[sample].astype(np.float64), settings.n_clusters, rng)
+    core = np.searchsorted(rows, np.sort(order[: min(len(rows), enough)]))
+    start = extend(chosen.labels, sample, X_train)
+    return Plan(rows, X_train, core, settings.sigma_scale * FOLLOW_WIDTH * median, start, chosen.considered)
 
 
 def _row_count(train_size: int | float, n_rows: int) -> int:

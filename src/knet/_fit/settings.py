@@ -16,11 +16,13 @@ from knet._math.laplacians import LAPLACIANS, Laplacian, laplacian
 from knet._math.threads import allowed_threads
 from knet._math.u_steps import U_STEPS, UStep
 
+MAX_COMPONENTS = 64  # of an embedding that is chosen by the number of clusters
+
 RULES: dict[str, tuple[Any, ...]] = {
     "n_clusters": (rules.integer(1),),
     "u_update": (*U_STEPS, rules.function()),
     "sigma": ("auto", "median", rules.positive_number()),
-    "scale": ("standard", "none"),
+    "scale": ("auto", "standard", "none"),
     "encoder": (rules.nothing(), rules.instance(nn.Module, "a torch.nn.Module")),
     "hidden_layer_sizes": ("auto", rules.sizes()),
     "n_components": ("auto", rules.nothing(), rules.integer(1)),
@@ -76,7 +78,8 @@ class Settings:
     module: nn.Module | None  # the user's own encoder
     init: str
     hidden_layer_sizes: tuple[int, ...]
-    n_components: int
+    n_features: int
+    embedding_width: int | None  # None chooses it by the columns, and by the clusters if there is a start to follow
     n_init: int
     max_iter: int
     tol: float
@@ -111,7 +114,8 @@ class Settings:
             module=params["encoder"],
             init=advanced.init,
             hidden_layer_sizes=(auto_units, auto_units) if isinstance(hidden, str) else tuple(hidden),
-            n_components=n_features + 1 if isinstance(width, str) else width or n_features,
+            n_features=n_features,
+            embedding_width=None if isinstance(width, str) else width or n_features,
             n_init=int(params["n_init"]),
             max_iter=int(params["max_iter"]),
             tol=params["tol"],
@@ -125,6 +129,17 @@ class Settings:
             callback=params["callback"],
             verbose=int(params["verbose"]),
         )
+
+    def n_components(self, *, from_partition: bool) -> int:
+        """Return the dimension d' of the embedding.
+
+        "auto" is one more than the columns, so that a group can be lifted out of one that surrounds it; the targets of
+        a partition need one less than the clusters to be equally far from each other.
+        """
+        if self.embedding_width is not None:
+            return self.embedding_width
+        needed = min(self.n_clusters - 1, MAX_COMPONENTS) if from_partition else 0
+        return max(self.n_features + 1, needed)
 
     def laplacian_for(self, n_restarts: int) -> Callable[[Tensor, float], Laplacian]:
         """Return the function that makes L; restarts that run at the same time share the memory budget."""

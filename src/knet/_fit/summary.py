@@ -30,8 +30,7 @@ def summarize(learned: Learned, X: Tensor, scaling: Scaling, n_clusters: int, rn
     tiny = torch.finfo(Psi.dtype).tiny ** 0.5
     landmarks, weights = _landmarks(embedded, rng)
     return Predictor(
-        shift=scaling.shift,
-        scale=scaling.scale,
+        scaling=scaling,
         encoder=encoder,
         sigma=learned.sigma,
         centers=centers,

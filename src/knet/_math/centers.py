@@ -32,10 +32,11 @@ def find_centers(
             "ignore", ConvergenceWarning
         )  # fewer distinct rows than clusters: there was a warning before
         kind = large_k_means(len(Psi))
-        found = kind(n_clusters, n_init=n_runs, random_state=rng).fit(Psi)
+        runs = [kind(n_clusters, n_init=n_runs, random_state=rng)] if n_runs else []
         if start is not None and len(np.unique(start)) == n_clusters:
             means = np.stack([Psi[start == group].mean(0) for group in range(n_clusters)])
-            found = min(found, kind(n_clusters, init=means, n_init=1).fit(Psi), key=lambda model: float(model.inertia_))
+            runs.append(kind(n_clusters, init=means, n_init=1, random_state=rng))
+        found = min([run.fit(Psi) for run in runs], key=lambda run: float(run.inertia_))
     centers: Floats = found.cluster_centers_
     return centers
 

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from knet._math.arrays import Floats, Labels
-from knet._network.scaling import Scaling
 from knet.estimator import KNet
 
 POOL_ROWS = 50_000  # the maximum number of rows from which a sample is drawn
@@ -78,7 +77,7 @@ def sample_rows(
     return Sample(
         rows=pool[kept],
         X=values,
-        scaled=Scaling(predictor.shift, predictor.scale)(values),
+        scaled=predictor.scaling(values),
         Psi=predictor.embed(values),
         labels=known[kept],
         n_rows=n_rows,

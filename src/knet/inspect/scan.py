@@ -13,8 +13,7 @@ jump
 
 A number is supported if its partition is stable and the jump is large. If the data are one homogeneous cloud, the
 conductance grows in small steps and every half gives another partition. A curved band gives the same partition every
-time, but its conductance also grows in small steps. The eigengap is reported but not used: it depends more on the width
-of the kernel than on the data.
+time, but its conductance also grows in small steps.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,17 +22,17 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from knet._fit.affinities import Affinity, candidates, partitions, squared_distances
-from knet._fit.judge import Candidate, Judge
-from knet._fit.plan import median_distance
-from knet._fit.starts import FINALISTS, Halves, best_of
+from knet._fit.candidates import Pool
+from knet._fit.columns import comparable_columns
+from knet._fit.judge import Judge
+from knet._fit.starts import Start, choose_from
 from knet._math.agreement import rand_index
-from knet._math.arrays import Floats
+from knet._math.arrays import Floats, Labels
+from knet._math.neighbors import Indices, extend
 from knet._math.threads import one_blas_thread
 from knet._network.scaling import learn_scaling
 from knet.estimator import KNet
@@ -57,8 +56,7 @@ class Scan:
     advice : str
         The result as a sentence.
     table : list of dict
-        One row per number of clusters: n_clusters, stability, conductance, jump, eigengap, smallest_group, affinity,
-        ratio, neighbors, supported.
+        One row per number of clusters: n_clusters, stability, conductance, jump, smallest_group, method, supported.
     """
 
     best: int | None
@@ -71,7 +69,7 @@ def scan(
     X: ArrayLike,
     clusters: Iterable[int] = range(2, 11),
     *,
-    scale: str = "standard",
+    scale: str = "auto",
     n_resamples: int = 5,
     n_jobs: int | None = None,
     random_state: Any = None,
@@ -84,7 +82,7 @@ def scan(
         Rows, as for `KNet.fit`. If there are more than 1000, a random sample of 1000 is used.
     clusters : iterable of int, default=range(2, 11)
         The numbers of clusters to compare.
-    scale : {"standard", "none"}, default="standard"
+    scale : {"auto", "standard", "none"}, default="auto"
         As in `KNet`.
     n_resamples : int, default=5
         Number of pairs of random halves on which stability is measured.
@@ -137,80 +135,44 @@ def _check_counts(clusters: Iterable[int], X: Floats) -> list[int]:
 def _compare(
     X: Floats, counts: Sequence[int], rng: np.random.RandomState, n_resamples: int, n_jobs: int | None
 ) -> list[dict[str, Any]]:
-    """Return a row of the table for every number of clusters but the last; joblib runs the candidates in parallel.
+    """Return a row of the table for every number of clusters but the last; joblib runs the halves in parallel.
 
-    All affinities cluster one pair of halves. For each number of clusters, the best few also cluster all rows, and the
-    best of these clusters the other pairs of halves.
+    For each number of clusters, the judge picks a partition of all rows, and one of each of two random halves.
     """
-    seed = int(rng.randint(2**31 - 1))
-    D2, median = squared_distances(X), median_distance(torch.from_numpy(X), np.random.RandomState(seed))
-    judge = Judge(X)
-    halves = [Halves(D2, counts[-1], rng) for _ in range(n_resamples)]
-    run, affinities = Parallel(n_jobs=n_jobs), list(candidates(D2, median))
-    screened = run(delayed(_screen)(affinity, judge, halves[0], counts, seed) for affinity in affinities)
-    finalists = [
-        sorted(range(len(affinities)), key=lambda k: screened[k][place].score)[:FINALISTS]
-        for place in range(len(counts))
+    X, seed = comparable_columns(X, rng), int(rng.randint(2**31 - 1))
+    with one_blas_thread():
+        pool = Pool(X, counts[-1], seed)
+        judge = Judge(X, pool.near)
+        starts = [choose_from(pool, judge, c) for c in counts]
+    halves = [half for _ in range(n_resamples) for half in np.array_split(rng.permutation(len(X)), 2)]
+    found = Parallel(n_jobs=n_jobs)(delayed(_cluster_half)(X, half, counts, seed) for half in halves)
+    agreements = [
+        [rand_index(a, b) for a, b in zip(first, second, strict=True)]
+        for first, second in zip(found[::2], found[1::2], strict=True)
     ]
-    needed = sorted({k for ranked in finalists for k in ranked})
-    embedded = dict(zip(needed, run(delayed(_embed)(affinities[k], D2, counts[-1]) for k in needed), strict=True))
-    measured = run(
-        delayed(_measure)([(screened[k][place], *embedded[k]) for k in ranked], c, judge, halves[1:], seed)
-        for place, (c, ranked) in enumerate(zip(counts, finalists, strict=True))
-    )
-    return [_table_row(*pair) for pair in pairwise(measured)]
+    measured = zip(counts, starts, np.mean(agreements, axis=0).tolist(), strict=True)
+    return [_table_row(*this, following[1]) for this, following in pairwise(measured)]
 
 
-def _screen(affinity: Affinity, judge: Judge, halves: Halves, counts: Sequence[int], seed: int) -> list[Candidate]:
-    """Cluster both halves by an affinity, for every number of clusters."""
+def _cluster_half(X: Floats, half: Indices, counts: Sequence[int], seed: int) -> list[Labels]:
+    """Return labels of all rows for each number of clusters, found on the rows `half` only."""
     with one_blas_thread():
-        return [judge.screen(affinity, *labels) for labels in halves.cluster(affinity, counts, seed)]
+        pool = Pool(X[half], counts[-1], seed)
+        judge = Judge(X[half], pool.near)
+        return [extend(choose_from(pool, judge, c).labels, half, X) for c in counts]
 
 
-def _embed(affinity: Affinity, D2: Floats, n_clusters: int) -> tuple[Floats, Floats]:
-    """Return eigenvalues and eigenvectors for up to `n_clusters` clusters, and an additional pair for the eigengap."""
-    with one_blas_thread():
-        return affinity.embed(D2, n_clusters + 1)
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """The best partition into c groups and its measurements."""
-
-    c: int
-    best: Candidate
-    stability: float
-    eigengap: float
-
-
-def _measure(
-    finalists: Sequence[tuple[Candidate, Floats, Floats]], c: int, judge: Judge, halves: Sequence[Halves], seed: int
-) -> _Measured:
-    """Cluster all rows by each finalist (with its eigenvalues and eigenvectors), and resample the best of them."""
-    with one_blas_thread():
-        finished = [judge.finish(candidate, partitions(V, [c], seed)[0]) for candidate, _, V in finalists]
-        best = best_of(finished)
-        resampled = [rand_index(*pair.cluster(best.affinity, [c], seed)[0]) for pair in halves]
-    values = next(values for done, (_, values, _) in zip(finished, finalists, strict=True) if done is best)
-    stability = float(np.mean([best.reproducibility, *resampled]))
-    return _Measured(c, best, stability, float(values[c - 1] - values[c]))
-
-
-def _table_row(this: _Measured, following: _Measured) -> dict[str, Any]:
+def _table_row(c: int, start: Start, stability: float, following: Start) -> dict[str, Any]:
     """Return the measurements of a number of clusters as a plain row; those of the next number give the jump."""
-    affinity, labels = this.best.affinity, this.best.labels
-    jump = following.best.final_conductance / this.best.final_conductance
+    jump = following.verdict.conductance / start.verdict.conductance
     return {
-        "n_clusters": this.c,
-        "stability": this.stability,
-        "conductance": this.best.final_conductance,
+        "n_clusters": c,
+        "stability": stability,
+        "conductance": start.verdict.conductance,
         "jump": jump,
-        "eigengap": this.eigengap,
-        "smallest_group": int(np.bincount(labels).min()) if labels is not None else 0,
-        "affinity": affinity.kind,
-        "ratio": affinity.ratio,
-        "neighbors": affinity.neighbors,
-        "supported": bool(this.stability >= MIN_STABILITY and jump >= MIN_JUMP),
+        "smallest_group": int(np.bincount(start.labels).min()),
+        "method": start.method,
+        "supported": bool(stability >= MIN_STABILITY and jump >= MIN_JUMP),
     }
 
 

@@ -87,12 +87,11 @@ def line_chart(
     x_label: str,
     note: str = "",
     mark: float | None = None,
-    log_x: bool = False,
 ) -> LineChart:
     """Return the chart of lines (name, x, y); `mark` is the x of a vertical line."""
     xs = [x for _, own, _ in series for x in own]
     ys = [y for _, _, own in series for y in own]
-    to_x = _scale(xs, LEFT, RIGHT, log=log_x)
+    to_x = _scale(xs, LEFT, RIGHT)
     low, high = min(0.0, *ys), max(*ys, 1e-12)
     to_y = _scale([low, high], BOTTOM, TOP)
     lines = []
@@ -149,12 +148,11 @@ def quantized(points: Floats) -> NDArray[np.uint16]:
     return short
 
 
-def _scale(values: Sequence[float], start: float, end: float, *, log: bool = False) -> Callable[[float], float]:
-    """Return the linear (or logarithmic) map from the range of the values to the range from start to end."""
-    change: Callable[[float], float] = math.log10 if log else float
-    low, high = change(min(values)), change(max(values))
+def _scale(values: Sequence[float], start: float, end: float) -> Callable[[float], float]:
+    """Return the linear map from the range of the values to the range from start to end."""
+    low, high = min(values), max(values)
     span = high - low or 1.0
-    return lambda value: start + (change(value) - low) / span * (end - start)
+    return lambda value: start + (value - low) / span * (end - start)
 
 
 def _round_steps(low: float, high: float) -> list[float]:

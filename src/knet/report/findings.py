@@ -178,7 +178,7 @@ def _warnings(model: KNet, rows: Sample, proba: Floats, stability: Stability | N
 
 
 def _charts(model: KNet, rows: Sample) -> list[LineChart]:
-    """Return the charts of training, spectrum and choice of sigma."""
+    """Return the charts of training, of the spectrum and of the choice of the start."""
     n_values = max(10, 2 * model.n_clusters)
     spectra = [views.spectrum(points, model.sigma_, n_values).tolist() for points in (rows.Psi, rows.scaled)]
     series = [(name, list(range(1, len(own) + 1)), own) for name, own in zip(("learned", "data"), spectra, strict=True)]
@@ -186,7 +186,7 @@ def _charts(model: KNet, rows: Sample) -> list[LineChart]:
     note = f"expected for {c} separate clusters: {c - 1} near 1, then a gap (dashed line)"
     spectrum = line_chart("Spectrum", series, x_label="eigenvalue", note=note, mark=c - 0.5)
     selection = getattr(model, "selection_", None)
-    return [*_training_charts(model), spectrum, *([_sigma_chart(model, selection)] if selection else [])]
+    return [*_training_charts(model), spectrum, *([_selection_chart(selection)] if selection else [])]
 
 
 def _training_charts(model: KNet) -> list[LineChart]:
@@ -200,19 +200,18 @@ def _training_charts(model: KNet) -> list[LineChart]:
     change = [("change of K_U", iterations, [row["u_change"] for row in history])]
     if any(row["reconstruction"] for row in history):
         change.append(("reconstruction error", iterations, [row["reconstruction"] for row in history]))
-    note = f"HSIC {hsic[kept]:.3g} in iteration {kept}, which was kept (dashed line); higher is better"
+    note = f"iteration {kept} was kept (dashed line); higher is better" if kept else "the start was kept as it is"
     return [
-        line_chart("Objective", objective, x_label="iteration", note=note, mark=kept),
+        line_chart("Objective", objective, x_label="iteration", note=note, mark=kept or None),
         line_chart("Change", change, x_label="iteration", note=f"training stops below {model.tol:g}"),
     ]
 
 
-def _sigma_chart(model: KNet, selection: list[dict[str, Any]]) -> LineChart:
-    """Return the chart of the kernel widths that were compared, by the conductance of their partitions."""
-    gaussians = sorted((row for row in selection if row["ratio"] is not None), key=lambda row: float(row["ratio"]))
-    series = [("conductance", [row["ratio"] for row in gaussians], [row["conductance"] for row in gaussians])]
-    chosen = next(row for row in selection if row["chosen"])
-    ratio = chosen["ratio"]
-    graph = f"; the start comes from affinity '{chosen['affinity']}' with {chosen['neighbors']} neighbours"
-    note = f"lower is better; chosen: sigma = {model.sigma_:.3g}{graph if ratio is None else ''}"
-    return line_chart("Choice of sigma", series, x_label="sigma / median distance", note=note, mark=ratio, log_x=True)
+def _selection_chart(selection: list[dict[str, Any]]) -> LineChart:
+    """Return the chart of the candidates for the start, ordered by conductance."""
+    ordered = sorted(selection, key=lambda row: float(row["conductance"]))
+    ranks = list(range(1, len(ordered) + 1))
+    series = [("conductance", ranks, [row["conductance"] for row in ordered])]
+    place = next(rank for rank, row in zip(ranks, ordered, strict=True) if row["chosen"])
+    note = f"lower is better; the start comes from '{ordered[place - 1]['method']}' (dashed line)"
+    return line_chart("Candidates for the start", series, x_label="rank of the candidate", note=note, mark=place)
