@@ -1,4 +1,4 @@
-"""Five groups that are not convex, in ten dimensions, in any number of rows, for the benchmarks of speed and quality."""
+"""Five groups that are not convex, in ten dimensions and any number of rows, for benchmarks of speed and quality."""
 
 import numpy as np
 
@@ -38,7 +38,8 @@ def lifted_moons_and_ring(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.nd
     upper = np.column_stack([np.cos(turn), np.sin(turn)])
     lower = np.column_stack([1 - np.cos(turn), 0.5 - np.sin(turn)])
     ring = np.column_stack([3 + np.cos(2 * turn), 6 + np.sin(2 * turn)])
-    flat = np.choose(y[:, None], [upper, lower, upper + [4, 1], lower + [4, 1], ring])
+    away = np.array([4.0, 1.0])
+    flat = np.choose(y[:, None], [upper, lower, upper + away, lower + away, ring])
     flat += 0.08 * rng.standard_normal(flat.shape)
     X = np.column_stack([flat, 0.1 * rng.standard_normal((n_rows, N_FEATURES - 2))])
     return (X @ np.linalg.qr(rng.normal(size=(N_FEATURES, N_FEATURES)))[0]).astype(np.float32), y

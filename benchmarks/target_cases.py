@@ -1,4 +1,4 @@
-"""One measurement of the default per call, with any version of knet: `python -m benchmarks.target_cases FOLDER CASE ...`.
+"""Measurements of the default with any version of knet: `python -m benchmarks.target_cases FOLDER CASE ...`.
 
 Only names that do not change are used, so that `PYTHONPATH=OTHER_CHECKOUT/src` measures other code. A case is
 KIND:NAME:SEED; a line of JSON is printed for each. FOLDER holds `paper` (NAME.csv, NAME_label.csv) and `battery`.

@@ -27,8 +27,8 @@ from knet import Advanced, KNet, load
 from knet._fit.loop import Iteration
 from knet._math.u_steps import StiefelAscent, eig_step
 from knet._network.mlp import ResidualMLP
-from knet._network.scaling import Scaling
 from knet._network.pretrain import pretrain
+from knet._network.scaling import Scaling
 from knet.datasets import make_moon, make_spirals
 from knet.metrics import nmi
 from knet.predictor import Predictor

@@ -180,7 +180,7 @@ LABELS = [np.repeat([0, 1], 50), np.tile([0, 1], 50), np.arange(100) % 4 // 2]
 def test_gaussians_that_explain_too_little_leave_the_choice_to_conductance():
     verdicts = [verdict(0.3, 0.9), verdict(0.1, -5.0), verdict(0.2, 0.5)]
     assert choose(verdicts, LABELS, structure=1.81) == 1
-    assert choose(verdicts, LABELS, structure=1.79) == 0  # believed: scores 2.1, -2.7 and 2.1, and 0 has the larger gain
+    assert choose(verdicts, LABELS, structure=1.79) == 0  # believed: the scores of 0 and 2 are equal, 0 gains more
 
 
 def test_scores_decide_if_they_are_clear():
@@ -212,6 +212,21 @@ def test_of_equal_gains_the_partition_that_agrees_with_the_others_is_taken():
 def test_the_first_of_entirely_equal_candidates_is_taken():
     assert choose([verdict(0.1, 1.0)] * 3, [LABELS[0]] * 3, structure=0.0) == 0
     assert choose([verdict(0.1, -1.0)] * 3, [LABELS[0]] * 3, structure=9.0) == 0
+
+
+def test_without_a_positive_gain_the_medoid_of_the_smallest_conductances_is_taken():
+    near, nearer = LABELS[0].copy(), LABELS[0].copy()
+    near[:2], nearer[:1] = 1, 1
+    partitions = [LABELS[1], near, nearer, LABELS[0]]
+    verdicts = [verdict(0.5, -0.1, cut=100)] + [verdict(0.1, gain, cut=100) for gain in (-1.0, -9.0, -0.2)]
+    assert choose(verdicts, partitions, structure=5.0) == 2  # whatever the gains are
+    clear = [*verdicts[:3], verdict(0.05, -20.0, cut=100)]
+    assert choose(clear, partitions, structure=5.0) == 3
+
+
+def test_the_large_error_of_a_tiny_group_does_not_make_it_equal():
+    verdicts = [verdict(0.1, 1.0, cut=1e4), verdict(0.2, 1.1, cut=0.0)]
+    assert choose(verdicts, LABELS[:2], structure=0.0) == 0
 
 
 def test_negative_structure_believes_in_gaussians():

@@ -396,7 +396,16 @@ def test_a_newer_format_asks_for_an_upgrade(saved, path):
 
 def test_a_missing_tensor_is_refused_even_with_a_valid_digest(saved, path):
     _, header, tensors = parts(saved)
-    for name in ("shift", "scale", "tail_width", "centers", "landmarks", "weights", "encoder.weights.0", "encoder.skip"):
+    for name in (
+        "shift",
+        "scale",
+        "tail_width",
+        "centers",
+        "landmarks",
+        "weights",
+        "encoder.weights.0",
+        "encoder.skip",
+    ):
         forge(path, header, {other: value for other, value in tensors.items() if other != name})
         assert_refused(path, "complete|does not fit")
 

@@ -222,6 +222,20 @@ def test_the_linked_list_gives_what_a_plain_search_gives(rng, threshold):
         assert adjusted_rand_score(expected, genie(tree, n_clusters, threshold)) == 1
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.7]))
+def test_any_tree_gives_what_a_plain_search_gives(seed, threshold):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 40))
+    heads = np.arange(1, n)
+    tails = np.array([rng.integers(max(0, row - rng.integers(1, 40)), row) for row in heads], dtype=int)
+    order = rng.permutation(n - 1)
+    tree = Tree(heads[order], tails[order])
+    n_clusters = int(rng.integers(1, n + 1))
+    expected = plain_genie(tree, n_clusters, threshold)
+    assert adjusted_rand_score(expected, genie(tree, n_clusters, threshold)) == 1
+
+
 @pytest.mark.parametrize("threshold", [0.1, 0.3])
 def test_the_order_of_rows_does_not_matter(rng, threshold):
     X = rng.normal(size=(100, 2))

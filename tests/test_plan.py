@@ -10,6 +10,7 @@ from knet._fit import plan as planning
 from knet._fit.plan import MEDIAN_ROWS, POOL_ROWS, SMALL_DATA, SUBSET_SIZES, make_plan, median_distance, subset_size
 from knet._fit.settings import Settings
 from knet._math import kernels, laplacians
+from knet._math.agreement import rand_index
 from knet._network.scaling import learn_scaling
 from knet.datasets import make_spirals
 from tests.estimators import make_knet
@@ -96,6 +97,81 @@ def test_training_rows_are_counted_or_a_share(train_size, n_train):
     chosen = plan(normal(0, 100), train_size=train_size)
     assert len(chosen.rows) == n_train
     assert chosen.rows.tolist() == sorted(set(chosen.rows.tolist()))
+
+
+# The rows that the start is chosen on, and those of Algorithm 1
+
+
+def small_limits(monkeypatch, **limits):
+    for name, value in ({"START_ROWS": 120, "SMALL_DATA": 50, "ROWS_PER_CLUSTER": 10} | limits).items():
+        monkeypatch.setattr(planning, name, value)
+
+
+@pytest.mark.parametrize(
+    ("train_size", "n_train", "n_start", "n_core"),
+    [("auto", 120, 120, 50), (300, 300, 120, 50), (0.5, 200, 120, 50), (80, 80, 80, 50), (30, 30, 30, 30)],
+)
+def test_start_and_core_are_bounded(monkeypatch, train_size, n_train, n_start, n_core):
+    sizes, original = [], planning.choose_start
+    monkeypatch.setattr(planning, "choose_start", lambda X, *rest: sizes.append(len(X)) or original(X, *rest))
+    small_limits(monkeypatch)
+    X, y = make_blobs(400, centers=[[0, 0], [50, 0]], random_state=0)
+    found = plan(torch.from_numpy(X) / 10, sigma="auto", train_size=train_size)
+    assert (len(found.rows), sizes, len(found.core)) == (n_train, [n_start], n_core)
+    assert found.rows.tolist() == sorted(set(found.rows.tolist()))
+    assert found.core.tolist() == sorted(set(found.core.tolist()))
+    assert found.core.max() < n_train
+    np.testing.assert_allclose(found.X, X[found.rows] / 10)
+    assert rand_index(found.start, y[found.rows]) == 1  # rows beyond the start are labelled by their neighbours
+
+
+def test_many_clusters_ask_for_a_larger_core(monkeypatch):
+    small_limits(monkeypatch)
+    found = plan(normal(0, 400), sigma="auto", n_clusters=9)
+    assert len(found.core) == 90
+    assert len(found.rows) == 120
+
+
+def test_very_many_clusters_are_chosen_on_fewer_rows(monkeypatch):
+    small_limits(monkeypatch, START_PAIRS=800)
+    assert [len(plan(normal(0, 400), sigma="auto", n_clusters=c).rows) for c in (4, 8, 10)] == [120, 100, 100]
+
+
+def test_sigma_after_following_is_half_the_median(seed):
+    X = normal(seed, 100)
+    found = plan(X, sigma="auto", sigma_scale=3.0, seed=seed)
+    rng = state(seed)
+    order = rng.permutation(100)
+    assert found.sigma == pytest.approx(3.0 * 0.5 * median_distance(X[torch.from_numpy(order)], rng))
+
+
+@pytest.mark.parametrize(("n_clusters", "sigma"), [(1, "auto"), (49, "auto"), (50, "auto"), (3, "median"), (3, 0.5)])
+def test_other_fits_have_no_partition_and_use_all_their_rows(n_clusters, sigma):
+    found = plan(normal(0, 50), sigma=sigma, n_clusters=n_clusters)
+    assert found.start is None
+    assert found.considered == []
+    assert found.core.tolist() == list(range(50))
+
+
+@pytest.mark.parametrize(
+    ("d", "n_clusters", "n_components", "expected"),
+    [
+        (2, 2, "auto", 3),
+        (2, 10, "auto", 9),
+        (8, 10, "auto", 9),
+        (20, 10, "auto", 21),
+        (2, 200, "auto", 64),
+        (100, 200, "auto", 101),
+        (2, 10, None, 2),
+        (2, 10, 5, 5),
+    ],
+)
+def test_the_embedding_has_room_for_all_targets(d, n_clusters, n_components, expected):
+    model = make_knet(n_clusters, n_components=n_components)
+    settings = Settings.resolve(model.get_params(deep=False), d)
+    assert settings.n_components(from_partition=True) == expected
+    if n_components == "auto":
+        assert settings.n_components(from_partition=False) == d + 1
 
 
 # The number of training rows

@@ -15,7 +15,20 @@ from knet._network.scaling import FAR, HEAVY_TAIL, Scaling, learn_scaling
 
 VERSION_1 = Path(__file__).parent / "data" / "model_v1.safetensors"
 VALUES = st.floats(-1e6, 1e6).filter(lambda value: value == 0 or abs(value) > 1e-3)
-TABLES = arrays(np.float64, st.tuples(st.integers(3, 40), st.integers(1, 4)), elements=VALUES)
+ARBITRARY = arrays(np.float64, st.tuples(st.integers(3, 40), st.integers(1, 4)), elements=VALUES)
+
+
+@st.composite
+def tailed(draw):
+    """Draw columns with tails of any weight, on either side."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    powers = draw(st.lists(st.floats(0.05, 2.5), min_size=1, max_size=4))
+    columns = [np.exp(power * rng.normal(size=60)) for power in powers]
+    signs = draw(st.lists(st.sampled_from([-1, 1, 1e-3, 1e4]), min_size=len(powers), max_size=len(powers)))
+    return np.column_stack(columns) * signs
+
+
+TABLES = ARBITRARY | tailed()
 
 
 def mixed(rng, n=400, dtype=np.float64):

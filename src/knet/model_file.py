@@ -180,8 +180,8 @@ def _hidden_layer_sizes(weights: Mapping[str, Tensor]) -> tuple[int, ...]:
 
 def _without_tails(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors of a version-1 file with a scaling that compresses no column."""
-    nothing = torch.zeros_like(tensors["shift"])
-    return {**tensors, "tail_center": nothing, "tail_width": nothing}
+    shift = tensors["shift"]
+    return {**tensors, "tail_center": torch.zeros_like(shift), "tail_width": torch.zeros_like(shift)}
 
 
 def _from_version_1(header: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from knet._math.agreement import rand_index
 from knet._math.arrays import Floats, Labels
+from knet._math.threads import one_thread
 from knet._network.adam import Adam
 from knet._network.backprop import ManualBackprop, Trainable, trainable
 from knet._network.mlp import Encoder
@@ -61,7 +62,8 @@ def follow(encoder: Encoder, X: Tensor, labels: Labels, side: float, generator: 
     for n_steps in STAGES:
         encoder.train()
         steps = list(batches(len(X), BATCH_ROWS, n_steps, n_restarts, generator))
-        _approach(psi, optimizer, X, goals, groups, steps, side)
+        with one_thread():  # steps are too small for several
+            _approach(psi, optimizer, X, goals, groups, steps, side)
         encoder.eval()
         before, agreement = agreement, _agreement(encoder, X[checked], groups[checked])
         slow = 1 - agreement > (1 - before) / 2

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 
 from knet._math.arrays import Floats, Labels
 
 PRIOR_SHARE = 0.1  # covariances are shrunk towards this share of the overall one, with the weight of d + 1 rows
 RIDGE = 1e-6  # added to the overall covariance, as a share of its mean variance
-NO_WEIGHT = 1e-6  # rows with a smaller weight do not count in a covariance
+BLOCK_VALUES = 2**18  # rows x groups x columns that are computed at a time
 TOL = 1e-4  # gain in log-likelihood per row at which expectation maximisation stops
 MAX_ITER = 50
 
@@ -21,66 +20,58 @@ class Gaussians:
     Values are treated as rounded: each stands for a spread of the variance `rounding` around it.
     """
 
-    log_shares: Floats
-    means: Floats
-    inverses: list[Floats]  # A = L^-1 for covariances L L'
-    rounding: Floats
+    means: Floats  # (c, d)
+    inverses: Floats  # A = L^-1 for covariances L L', (c, d, d), or (1, d, d) if tied
+    constants: Floats  # log(share) + log|A| - tr(A' A rounding) / 2, (c,)
 
     @classmethod
     def fit(cls, X: Floats, weights: Floats, overall: Floats, rounding: Floats, *, tied: bool) -> "Gaussians":
-        """Return the Gaussians of rows with weights (n, c), with shrunken covariances."""
+        """Return the Gaussians of rows with weights (n, c) that sum to 1, with shrunken covariances."""
         n, d = X.shape
         sizes = weights.sum(0) + 1e-10
         means = weights.T @ X / sizes[:, None]
-        scatters = [
-            _scatter(X, own) - size * np.outer(mean, mean)
-            for own, size, mean in zip(weights.T, sizes, means, strict=True)
-        ]
-        groups = [(sum(scatters), n)] if tied else list(zip(scatters, sizes, strict=True))
-        prior = (d + 1) * PRIOR_SHARE * overall
-        inverses = [_inverse_root((S + size * np.diag(rounding) + prior) / (size + d + 1)) for S, size in groups]
-        return cls(np.log(sizes / n), means, inverses, rounding)
+        if tied:
+            scatters, counts = (X.T @ X - (means.T * sizes) @ means)[None], np.array([float(n)])
+        else:
+            scatters, counts = _scatters(X, weights) - sizes[:, None, None] * means[:, :, None] * means[:, None], sizes
+        shrunken = scatters + counts[:, None, None] * np.diag(rounding) + (d + 1) * PRIOR_SHARE * overall
+        inverses = np.linalg.inv(np.linalg.cholesky(shrunken / (counts[:, None, None] + d + 1)))
+        log_determinants = np.log(np.diagonal(inverses, axis1=1, axis2=2)).sum(1)
+        lost = (np.square(inverses) @ rounding).sum(1)
+        return cls(means, inverses, np.log(sizes / n) + log_determinants - 0.5 * lost)
 
     def log_own(self, X: Floats, labels: Labels) -> Floats:
         """Return log(share) + log density of every row in its own group, without the constant of 2 pi."""
         out = np.empty(len(X))
         for group, mean in enumerate(self.means):
-            rows, A = labels == group, self._inverse(group)
-            out[rows] = self._constant(group) - 0.5 * np.square((X[rows] - mean) @ A.T).sum(1)
+            rows, A = labels == group, self.inverses[min(group, len(self.inverses) - 1)]
+            out[rows] = self.constants[group] - 0.5 * np.square((X[rows] - mean) @ A.T).sum(1)
         return out
 
     def log_joint(self, X: Floats) -> Floats:
         """Return log(share) + log density of every row in every group, (n, c), without the constant of 2 pi."""
-        out = np.empty((len(X), len(self.means)))
-        for group, mean in enumerate(self.means):
-            if group < len(self.inverses):
-                Z = X @ self.inverses[group].T
-            out[:, group] = self._constant(group) - 0.5 * np.square(Z - self._inverse(group) @ mean).sum(1)
+        c, d = self.means.shape
+        roots = self.inverses.transpose(0, 2, 1)  # (c or 1, d, d)
+        shifts = self.means[:, None] @ roots  # (c, 1, d)
+        out = np.empty((len(X), c))
+        for rows in _blocks(len(X), c * d):
+            out[rows] = (self.constants[:, None] - 0.5 * np.square(X[rows] @ roots - shifts).sum(2)).T
         return out
 
-    def _inverse(self, group: int) -> Floats:
-        return self.inverses[min(group, len(self.inverses) - 1)]
 
-    def _constant(self, group: int) -> float:
-        """Return log(share) + log|A| - tr(A' A rounding) / 2."""
-        A = self._inverse(group)
-        log_determinant, lost = np.log(A.diagonal()).sum(), (np.square(A) @ self.rounding).sum()
-        return float(self.log_shares[group] + log_determinant - 0.5 * lost)
-
-
-def _scatter(X: Floats, weights: Floats) -> Floats:
-    """Return the weighted sum of x x' over the rows with weight."""
-    rows = np.flatnonzero(weights > NO_WEIGHT)
-    inside = X[rows]
-    scatter: Floats = (inside * weights[rows, None]).T @ inside
-    return scatter
+def _scatters(X: Floats, weights: Floats) -> Floats:
+    """Return the weighted sums of x x', (c, d, d)."""
+    n, d = X.shape
+    sums = np.zeros((weights.shape[1], d, d))
+    for rows in _blocks(n, weights.shape[1] * d):
+        sums += (weights[rows].T[:, None] * X[rows].T) @ X[rows]
+    return sums
 
 
-def _inverse_root(S: Floats) -> Floats:
-    """Return L^-1 for S = L L'."""
-    L = cholesky(S, lower=True, check_finite=False)
-    inverse: Floats = solve_triangular(L, np.eye(len(S)), lower=True, check_finite=False)
-    return inverse
+def _blocks(n_rows: int, n_values: int) -> list[slice]:
+    """Cut rows into blocks whose working set stays small, with `n_values` values per row."""
+    step = max(1, BLOCK_VALUES // n_values)
+    return [slice(start, start + step) for start in range(0, n_rows, step)]
 
 
 def overall_covariance(X: Floats, rounding: Floats) -> Floats:
