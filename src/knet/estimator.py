@@ -293,11 +293,16 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
         return stability(self, X, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one safetensors file; see `knet.load`."""
+    def save(self, path: str | os.PathLike[str], *, recipe: Any = None, overwrite: bool = False) -> None:
+        """Write the model to one safetensors file; see `knet.load`.
+
+        `recipe` is a fitted `knet.tables.Recipe` to store with the model, so that `knet predict` accepts tables like
+        the one that it was fitted on. An existing file is replaced only with `overwrite`.
+        """
         from knet.model_file import save
 
-        save(self, path)
+        extra = None if recipe is None else {**getattr(self, "extra_", {}), "table": recipe.to_json()}
+        save(self, path, extra, overwrite=overwrite)
 
     def report(
         self,
