@@ -173,8 +173,10 @@ def to_numbers(values: pa.ChunkedArray, kind: str) -> NDArray[np.float64]:
 
 def to_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return categories as text; the empty text is a missing value."""
-    plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-    text = plain.cast(pa.string())
+    if pa.types.is_dictionary(values.type):
+        chunks = [chunk.dictionary.cast(pa.string()).take(chunk.indices) for chunk in values.chunks]
+        values = pa.chunked_array(chunks, pa.string())
+    text = values.cast(pa.string())
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 

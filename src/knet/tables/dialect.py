@@ -73,7 +73,7 @@ class Dialect:
             (options.sep is None and self.sep != usual.sep, f"separator {SEPARATORS.get(self.sep, repr(self.sep))}"),
             (self.quote != usual.quote, f"quotes {self.quote}"),
             (options.decimal is None and self.decimal != usual.decimal, f"decimal {self.decimal!r}"),
-            (self.thousands not in ("", "."), f"thousands {self.thousands!r}"),
+            (self.thousands not in ("", "."), f"thousands {self.thousands.strip('.')!r}"),
             (options.encoding is None and self.encoding != usual.encoding, f"encoding {self.encoding}"),
             (options.header is None and not self.header, "no header, so that the columns are x0, x1, ..."),
         ]
@@ -145,17 +145,21 @@ def recognise_encoding(start: bytes) -> str:
     return "utf-8"
 
 
-def recognise(text: str, *, complete: bool, usual: Dialect, options: TextOptions, spaces: bool = False) -> Beginning:
+def recognise(
+    text: str, encoding: str = "utf-8", *, complete: bool, usual: Dialect, options: TextOptions, spaces: bool = False
+) -> Beginning:
     """Recognise the dialect of a text from its beginning.
 
     Parameters
     ----------
     text : str
         The beginning of the file.
+    encoding : str
+        Its encoding, which is known at this point.
     complete : bool
         Whether this is the whole file; otherwise the last record may be cut.
     usual : Dialect
-        The dialect to assume without evidence; its encoding is that of the file.
+        The dialect to assume without evidence.
     options : TextOptions
         What the user says, which is not recognised.
     spaces : bool
@@ -174,11 +178,11 @@ def recognise(text: str, *, complete: bool, usual: Dialect, options: TextOptions
     quote = _choose_quote(body, sep)
     records, length = _records(body, sep, quote, complete)
     if not records:
-        return Beginning(Dialect(sep, quote, encoding=usual.encoding), [], len(text))
+        return Beginning(Dialect(sep, quote, encoding=encoding), [], len(text))
     cells = [cell.strip() for record in records for cell in record]
     decimal = options.decimal or _choose_decimal(cells, sep, prior.decimal)
     na = tuple(dict.fromkeys((*options.na, *(options.prior.na if options.prior else ()))))
-    dialect = Dialect(sep, quote, decimal, _thousands(cells, sep, decimal), usual.encoding, True, na)
+    dialect = Dialect(sep, quote, decimal, _thousands(cells, decimal), encoding, True, na)
     header = options.header if options.header is not None else is_header(records, dialect, options.prior)
     dialect = replace(dialect, header=header)
     return Beginning(dialect, records[0], len(skipped) + (length if header else 0))
@@ -285,11 +289,11 @@ def _decimals(cells: Sequence[str], mark: str) -> int:
     return sum(certain.fullmatch(cell) is not None for cell in cells)
 
 
-def _thousands(cells: Sequence[str], sep: str, decimal: str) -> str:
+def _thousands(cells: Sequence[str], decimal: str) -> str:
     """Return the marks between groups of three digits; with decimal commas the point always may be one."""
     found = "." if decimal == "," else ""
     for mark in THOUSANDS:
         grouped = re.compile(rf"[-+]?\d{{1,3}}(?:{re.escape(mark)}\d{{3}})+(?:{re.escape(decimal)}\d*)?")
-        if mark not in (sep, decimal, found) and any(grouped.fullmatch(cell) for cell in cells):
+        if mark not in (decimal, found) and any(grouped.fullmatch(cell) for cell in cells):
             found += mark
     return found

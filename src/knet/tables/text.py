@@ -52,8 +52,8 @@ class TextFile:
             text, complete = self._beginning()
         except UnicodeDecodeError as error:
             raise ValueError(f"The file is not {encoding} text: {error}. Use another --encoding.") from error
-        usual = Dialect(DELIMITERS.get(suffix, ","), encoding=encoding)
-        found = recognise(text, complete=complete, usual=usual, options=options, spaces=suffix == ".txt")
+        usual = Dialect(DELIMITERS.get(suffix, ","))
+        found = recognise(text, encoding, complete=complete, usual=usual, options=options, spaces=suffix == ".txt")
         self.dialect, self.is_empty = found.dialect, not found.first
         self.recognised = found.dialect.differences(usual, options)
         self.stream.read(len(text[: found.header_length].encode()))
