@@ -33,7 +33,7 @@ from knet._math.threads import limit_threads
 from knet.blocks import ModelRef, columns
 from knet.tables.conversion import Conversion, near_miss
 from knet.tables.dialect import TextOptions
-from knet.tables.formats import READ, check_suffix, suffix_of
+from knet.tables.formats import IN_FOLDERS, check_suffix, suffix_of
 from knet.tables.read import Source
 from knet.tables.whole_files import whole_file
 from knet.tables.write import Sink
@@ -110,7 +110,7 @@ def _files(data: str, folder: Path) -> tuple[Path, list[Path]]:
         path
         for path in found
         if not path.name.startswith("_")
-        and not (whole and suffix_of(str(path)) not in READ)
+        and not (whole and suffix_of(str(path)) not in IN_FOLDERS)
         and folder.resolve() not in path.resolve().parents
     ]
     if not files:

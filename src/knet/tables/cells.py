@@ -144,9 +144,9 @@ def wrong_words(text: pa.ChunkedArray, cells: Cells) -> list[str]:
     return [str(value) for value in pc.unique(text.filter(cells.wrong)).to_pylist()]
 
 
-def na_option(value: str) -> str:
-    """Return the option that reads a word as missing, quoted for a shell."""
-    return f"--na {shlex.quote(value)}"
+def remedy(value: str) -> str:
+    """Return the option of the command that reads a wrong cell: as missing, or as a number with a decimal comma."""
+    return "--decimal ," if re.fullmatch(r"[-+]?\d*,\d+", value.strip()) else f"--na {shlex.quote(value)}"
 
 
 def date_form(text: pa.ChunkedArray, *, day_first: bool = False) -> str:

@@ -7,6 +7,7 @@ READ_TEXT = (".csv", ".tsv", ".txt")
 READ_ROWS = (".json", ".jsonl", ".xlsx")
 BINARY = (".parquet", ".feather", ".npy", ".npz")
 READ = (*READ_TEXT, *READ_ROWS, *BINARY)
+IN_FOLDERS = tuple(suffix for suffix in READ if suffix not in (".txt", ".json"))  # those are often not tables
 WRITTEN = (*DELIMITERS, *BINARY)
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 STDIN = "-"

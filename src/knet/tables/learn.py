@@ -15,7 +15,7 @@ from knet.tables.cells import (
     infer,
     is_ambiguous,
     mostly_numbers,
-    na_option,
+    remedy,
     wrong_words,
 )
 from knet.tables.conversion import (
@@ -49,9 +49,9 @@ class Advice:
     id_col: str = ", or --id-col {} to copy it to the output"
     first_row: int = 1
 
-    def na(self, word: str) -> str:
-        """Return how to read a word as missing."""
-        return na_option(word) if self.first_row else f"na=[{word!r}]"
+    def remedy(self, word: str) -> str:
+        """Return how to read a cell that is not a number."""
+        return remedy(word) if self.first_row else f"na=[{word!r}]"
 
 
 COMMAND = Advice()
@@ -181,8 +181,7 @@ def _text_or_numbers(values: pa.ChunkedArray, name: str, choices: Choices, diale
     words = wrong_words(values, cells)
     if not choices.impute or len(words) > MAX_WORDS:
         raise ValueError(
-            f"{message}; use {advice.na(word)} or {advice.impute} to read it as missing, "
-            f"or {advice.drop} to leave the column out."
+            f"{message}; use {advice.remedy(word)} or {advice.impute}, or {advice.drop} to leave the column out."
         )
     return Found(
         name, cells.values, ReadAs("number", missing=tuple(words)), notes=[f"{_lower(message)}; read as missing."]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from knet.tables.cells import ReadAs, convert, describe_wrong, na_option
+from knet.tables.cells import ReadAs, convert, describe_wrong, remedy
 from knet.tables.dialect import Dialect, TextOptions
 from knet.tables.formats import READ_TEXT, STDIN, check_suffix
 
@@ -102,7 +102,9 @@ class Source(AbstractContextManager["Source"]):
             cells = convert(table[name], read_as, self.dialect)
             if cells.n_wrong:
                 problem = describe_wrong(name, table[name], cells, read_as.kind, first_row=first_row, count=False)
-                raise ValueError(f"{problem[0]}; use {na_option(problem[1])} if it means a missing value.")
+                option = remedy(problem[1])
+                purpose = " if it means a missing value" if option.startswith("--na") else ""
+                raise ValueError(f"{problem[0]}; use {option}{purpose}.")
             columns[name] = cells.values
         return pa.table(columns)
 

@@ -51,7 +51,7 @@ class TextFile:
         try:
             text, complete = self._beginning()
         except UnicodeDecodeError as error:
-            raise ValueError(f"The file is not {encoding} text: {error}. Use another --encoding.") from error
+            raise ValueError(_not_text(encoding, error)) from error
         usual = Dialect(DELIMITERS.get(suffix, ","))
         found = recognise(text, encoding, complete=complete, usual=usual, options=options, spaces=suffix == ".txt")
         self.dialect, self.is_empty = found.dialect, not found.first
@@ -93,6 +93,8 @@ class TextFile:
         try:
             for batch in pa_csv.open_csv(self.stream, **options):
                 yield pa.Table.from_batches([batch])
+        except UnicodeDecodeError as error:
+            raise ValueError(_not_text(self.dialect.encoding, error)) from error
         except pa.ArrowInvalid as error:
             if "Empty CSV file" in str(error):
                 return
@@ -121,6 +123,10 @@ class TextFile:
     def close(self) -> None:
         """Close the file; standard input stays open."""
         self.file.close()
+
+
+def _not_text(encoding: str, error: UnicodeDecodeError) -> str:
+    return f"The file is not {encoding} text: {error}. Use another --encoding, such as latin-1."
 
 
 class InputFile:
