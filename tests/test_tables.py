@@ -24,6 +24,7 @@ from knet.cli.app import app
 from knet.tables import Recipe
 from knet.tables.conversion import Conversion
 from knet.tables.dialect import Dialect, TextOptions, recognise, recognise_encoding, separator_named
+from knet.tables.learn import Choices, learn
 from knet.tables.read import Source
 
 KNET = Path(sys.executable).with_name("knet")
@@ -176,11 +177,39 @@ def test_a_file_without_header_gets_names_and_numbers_as_names_stay(tmp_path):
         ("ant,1\nbee,2\nant,3\n", Dialect(header=False)),
         ("a,b\n1,2\n3\n4,5\n", Dialect()),
         ("x\n1\n2\n", Dialect()),
+        ("x\n1,5\n2,25\n", Dialect(";", decimal=",", thousands=".")),
         ('a,"b\nc"\n1,2\n', Dialect()),
     ],
 )
 def test_recognition(text, expected):
     assert recognise(text, complete=True, usual=Dialect(), options=TextOptions()).dialect == expected
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_tables_are_read_as_they_were_written(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    n_rows, words = int(rng.integers(3, 60)), ["red", "blue; ish", "a,b", 'q"x', "x|y", "two words"]
+    makers = [
+        lambda: rng.normal(size=n_rows).round(2) * 10.0 ** rng.integers(0, 4),
+        lambda: rng.normal(size=n_rows) * 10.0 ** rng.integers(-8, 8),
+        lambda: rng.integers(0, 5000, n_rows),
+        lambda: rng.choice(words, n_rows),
+        lambda: rng.random(n_rows) < 0.5,
+    ]
+    table = pd.DataFrame({f"c{j}": makers[rng.integers(5)]() for j in range(rng.integers(1, 6))})
+    writing = {
+        "sep": str(rng.choice([*",;|", "\t"])),
+        "decimal": str(rng.choice([*",."])),
+        "quoting": int(rng.integers(2)),
+    }
+    table.to_csv(tmp_path / "d.csv", index=False, encoding=str(rng.choice(["utf-8", "utf-16", "cp1252"])), **writing)
+    with Source(str(tmp_path / "d.csv")) as source:
+        choices = Choices(columns=source.names, one_hot=True)
+        found = learn(source.read(), choices, source.names, source.dialect).table
+    for name, column in table.items():
+        values = found[name].to_pandas()
+        assert (values.dtype == column.dtype) or column.dtype.kind not in "bf"
+        np.testing.assert_array_equal(values, column)
 
 
 def test_a_cut_record_at_the_end_of_the_beginning_is_not_looked_at():

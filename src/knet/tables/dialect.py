@@ -250,7 +250,12 @@ def _choose_separator(text: str, complete: bool, separators: Sequence[str], usua
             cells = [cell.strip() for record in records for cell in record]
             numbers = sum(_is_any_number(cell) for cell in cells) / len(cells)
             scores[sep] = (round(equal, 2), round(numbers, 2), sep == usual)
-    return max(scores, key=lambda sep: scores[sep]) if scores else usual
+    if scores:
+        return max(scores, key=lambda sep: scores[sep])
+    absent = (
+        sep for sep in (usual, *separators) if all(len(record) == 1 for record in _records(text, sep, '"', True)[0])
+    )
+    return next(absent, usual)  # a single column, whose cells may contain other separators
 
 
 def _is_any_number(text: str) -> bool:
