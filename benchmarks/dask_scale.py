@@ -58,7 +58,7 @@ def train(path: Path) -> KNet:
     """Return a model of the generated rows, from a sample of them, and save it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     model = KNet(N_CLUSTERS, random_state=0).fit(make_rows(-1 % 2**32, 20_000))
-    model.save(path)
+    model.save(path, overwrite=True)
     return model
 
 

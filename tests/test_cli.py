@@ -270,13 +270,17 @@ def test_unicode_and_repeated_column_names(tmp_path):
     assert facts["columns"] == ["\u03c3", "\u03c3.1", "\u6e29\u5ea6"]
 
 
-def test_a_file_without_header_asks_and_then_works(trained, tmp_path):
+def test_a_file_without_header_is_recognised_and_that_is_reported(trained, tmp_path):
     model, table, labels = trained
     data = tmp_path / "bare.csv"
     data.write_text(table.to_csv(index=False, header=False))
-    refuses(call("predict", model, data), "--no-header")
-    call("predict", model, data, "--no-header", "-o", tmp_path / "out.csv")
+    result = call("predict", model, data, "-o", tmp_path / "out.csv")
+    assert "no header, so that the columns are x0, x1" in result.stderr
     np.testing.assert_array_equal(read(tmp_path / "out.csv").label, labels)
+    result = call("predict", model, data, "--no-header", "-o", tmp_path / "again.csv")
+    assert "note" not in result.stderr
+    assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
+    refuses(call("predict", model, data, "--header"), "needs the columns 'x0', 'x1', 'x2'")
 
 
 # Files that cannot be read or written
@@ -285,12 +289,12 @@ def test_a_file_without_header_asks_and_then_works(trained, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("ragged.csv", b"a,b\n1,2\n3\n4,5\n", ["Row 2 has 1 fields but the header has 2", "ragged.csv"]),
+        ("ragged.csv", b"a,b\n1,2\n3\n4,5\n", ["Row 2 has 1 field but the header has 2", "ragged.csv"]),
         ("wide.csv", b"a,b\n1,2\n3,4,5\n", ["Row 2 has 3 fields but the header has 2"]),
         ("empty.csv", b"", ["empty.csv is empty"]),
         ("header.csv", b"a,b\n", ["header.csv has no rows"]),
-        ("latin.csv", b"a,b\n1,\xe9\n", ["latin.csv", "UTF-8"]),
-        ("data.xlsx", b"PK", ["cannot read", ".parquet", "standard input"]),
+        ("damaged.csv", b"a,b\n" + b"1,2\n" * 40_000 + b"1,\xe9\n", ["damaged.csv", "UTF-8", "--encoding cp1252"]),
+        ("data.xls", b"PK", ["cannot read", ".parquet", "standard input"]),
         ("not.parquet", b"a,b\n1,2\n", ["not.parquet", "Parquet"]),
         ("not.feather", b"a,b\n1,2\n", ["not.feather"]),
         ("not.npy", b"a,b\n1,2\n", ["not.npy"]),
@@ -445,8 +449,8 @@ def test_missing_values_in_new_rows_of_a_model_without_impute(trained, tmp_path)
 
 def test_too_many_categories_are_refused(tmp_path):
     table, _ = frame()
-    data = write(table.assign(name=[f"n{i}" for i in range(len(table))]), tmp_path / "d.csv")
-    refuses(call("fit", data, "-c", 3, "--one-hot"), "'name' has 240 different values", "--id-col")
+    data = write(table.assign(name=[f"n{i // 2}" for i in range(len(table))]), tmp_path / "d.csv")
+    refuses(call("fit", data, "-c", 3, "--one-hot"), "'name' has 120 different values", "--id-col")
 
 
 def test_target_scores_and_is_never_used(trained, tmp_path):

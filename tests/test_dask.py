@@ -370,7 +370,7 @@ def test_a_model_file_is_read_by_the_workers(on_frame, frame, tmp_path, monkeypa
     assert len(n_reads) == 1
     assert np.array_equal(lazy.compute(), on_frame.predict(frame))
     blocks._load.cache_clear()
-    fitted(frame + 1).save(path)
+    fitted(frame + 1).save(path, overwrite=True)
     with pytest.raises(ModelFileError, match="has another model in"):
         lazy.compute()
     path.unlink()

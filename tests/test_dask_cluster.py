@@ -23,7 +23,7 @@ import knet.dask
 from knet import Advanced, KNet, blocks
 from knet.cli import app as cli
 from knet.dask import files
-from knet.tables.recipe import Recipe
+from knet.tables.conversion import Conversion
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -361,7 +361,7 @@ def test_mistakes_are_said_in_one_line(client, big, model_file, tmp_path, monkey
 
 
 def test_a_file_that_a_worker_lacks_is_named(model, tmp_path):
-    recipe = Recipe.of_numbers(NAMES)
+    recipe = Conversion.of_numbers(NAMES)
     job = files.Job(blocks.ModelRef.of(model), recipe, ("label",), None, None, 1)
     part = files.FilePart(str(tmp_path / "gone.parquet"), tmp_path / "out.parquet")
     with pytest.raises(FileNotFoundError, match=r"worker on .* cannot read .*gone\.parquet"):
@@ -371,7 +371,7 @@ def test_a_file_that_a_worker_lacks_is_named(model, tmp_path):
 def test_outputs_without_labels(model, frame, tmp_path):
     frame.to_parquet(tmp_path / "in.parquet")
     part = files.FilePart(str(tmp_path / "in.parquet"), tmp_path / "out.parquet")
-    job = files.Job(blocks.ModelRef.of(model), Recipe.of_numbers(NAMES), ("score", "proba"), None, None, 1)
+    job = files.Job(blocks.ModelRef.of(model), Conversion.of_numbers(NAMES), ("score", "proba"), None, None, 1)
     done = files.label_part(part, job)
     assert done.rows == len(frame)
     assert done.sizes == np.bincount(model.predict(frame)).tolist()
@@ -392,7 +392,7 @@ def test_two_files_for_one_output_are_refused(frame, tmp_path):
 def test_the_scheduler_never_stores_all_parts_and_a_killed_worker_changes_nothing(client, model, tmp_path):
     pq.write_table(pa.table({name: [1.0] for name in NAMES}), tmp_path / "one.parquet")
     many = [files.FilePart(str(tmp_path / "one.parquet"), tmp_path / f"{i}.parquet") for i in range(150)]
-    job = files.Job(blocks.ModelRef.of(model), Recipe.of_numbers(NAMES), ("label",), None, None, 1)
+    job = files.Job(blocks.ModelRef.of(model), Conversion.of_numbers(NAMES), ("label",), None, None, 1)
     most, n_done = 0, 0
     for done in files.run(client, many, job):
         n_done += done.rows

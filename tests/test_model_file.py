@@ -141,7 +141,7 @@ def test_a_fit_after_loading_forgets_the_extra_data_of_the_file(model, path):
     model_file.save(model, path, extra={"table": {"columns": ["a", "b", "c"]}})
     refitted = load(path).fit(rows(d=2))
     assert not getattr(refitted, "extra_", None)
-    refitted.save(path)
+    refitted.save(path, overwrite=True)
     assert load(path).extra_ == {}
 
 
@@ -149,7 +149,7 @@ def test_extra_data_goes_round(model, path):
     extra = {"note": "ünïcode", "numbers": [1, 2.5, None], "nested": {"a": True}}
     model_file.save(model, path, extra=extra)
     assert load(path).extra_ == extra
-    load(path).save(path)
+    load(path).save(path, overwrite=True)
     assert load(path).extra_ == extra
 
 
@@ -179,7 +179,7 @@ def test_a_function_as_a_parameter_has_to_be_set_again_before_a_fit(path):
     model = KNet(2, u_update=own_step, **QUICK).fit(X)
     model.save(path)
     assert parts(path)[1]["unsaved"] == ["u_update"]
-    load(path).save(path)  # also after a second round trip
+    load(path).save(path, overwrite=True)  # also after a second round trip
     loaded = load(path)
     for method in METHODS:
         np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
@@ -470,7 +470,7 @@ def test_a_crash_leaves_the_old_file_and_no_other(monkeypatch, model, path, plac
 
     monkeypatch.setattr(model_file if place == "save_file" else os, place.removeprefix("os."), crash)
     with pytest.raises(type(error)):
-        model.save(path)
+        model.save(path, overwrite=True)
     monkeypatch.undo()
     assert [file.name for file in path.parent.iterdir()] == ([path.name] if existing else [])
     if existing:
@@ -478,9 +478,12 @@ def test_a_crash_leaves_the_old_file_and_no_other(monkeypatch, model, path, plac
         load(path)
 
 
-def test_saving_replaces_a_file_and_leaves_nothing_else(model, path):
+def test_saving_replaces_a_file_only_if_asked_and_leaves_nothing_else(model, path):
     path.write_bytes(b"old")
-    model.save(path)
+    with pytest.raises(FileExistsError, match=r"exists already\. Use overwrite=True"):
+        model.save(path)
+    assert path.read_bytes() == b"old"
+    model.save(path, overwrite=True)
     load(path)
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from knet._fit import validation as rules
 from knet._fit.advanced import Advanced
 from knet._fit.dispatch import check_in_memory, lazy_on_collections
-from knet._fit.host import own_randomness
+from knet._fit.host import own_randomness, random_generator
 from knet._fit.learner import Learned, Learner
 from knet._fit.plan import Plan, make_plan
 from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callbacks
@@ -26,14 +26,18 @@ from knet._fit.settings import Callback, Settings, check_parameters
 from knet._fit.summary import summarize
 from knet._math.arrays import Floats
 from knet._math.centers import find_centers
+from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
-from knet._network.scaling import learn_scaling
+from knet._network.scaling import Scaling, learn_scaling
 from knet.predictor import Predictor
 
 if TYPE_CHECKING:
     from knet.stability import Stability
 
-RandomState = int | np.random.RandomState | None
+RandomState = int | np.random.RandomState | np.random.Generator | None
+
+
+SCORE_ROWS = 2000  # of which `score` compares all pairs
 
 
 class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -84,10 +88,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         Where to compute; "auto" takes cuda, then mps, then cpu.
     callback : callable, default=None
         Called with each row of `history_` as it is made; training stops if it returns True.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The only source of randomness.
     verbose : int, default=0
-        1 logs each iteration, with a bar on a terminal.
+        1 logs each iteration and shows it on standard error: as a bar on a terminal, as lines in a notebook or a pipe.
     advanced : Advanced, default=None
         Rarely used switches, see `knet.Advanced`; None stands for their defaults.
 
@@ -202,7 +206,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     def _fit(self, X: Floats) -> Self:
         """Fit on validated rows; the fitted state changes only at the very end."""
         settings = Settings.resolve(self.get_params(deep=False), X.shape[1])
-        rng = check_random_state(self.random_state)
+        rng = random_generator(self.random_state)
         scaling = learn_scaling(X, settings.scale)
         plan = make_plan(X, scaling, settings, rng)
         single = settings.device.type == "mps" or X.dtype == np.float32
@@ -264,6 +268,20 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         X = self._validate(X)
         return self.predictor_.log_degrees(X)
 
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Return how well separated the predicted clusters of X are, from -1 to 1; needs no known labels.
+
+        The mean silhouette of at most 2000 scaled rows, with distances along paths: see `path_silhouette` in
+        `knet._math.separation`. It does not use the embedding, suits clusters of any shape, and does not simply grow
+        with `n_clusters`, so that ``GridSearchCV(KNet(), {"n_clusters": [2, 3, 4]})`` can compare them. Shuffle rows
+        that are sorted (``cv=KFold(3, shuffle=True)``). `knet.scan` compares more thoroughly.
+        """
+        X = self._validate(X)
+        if len(X) > SCORE_ROWS:
+            X = X[np.sort(np.random.RandomState(0).permutation(len(X))[:SCORE_ROWS])]
+        predictor = self.predictor_
+        return path_silhouette(Scaling(predictor.shift, predictor.scale)(X), predictor.assign(X))
+
     def kernel(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         """Return the learned kernel, exp(-||psi(x) - psi(y)||^2 / (2 sigma^2)) / sqrt(d(x) d(y)) [KERNEL].
 
@@ -283,7 +301,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         if len(X) < self.n_clusters:
             raise ValueError(f"{len(X)} rows are too few to recluster into n_clusters={self.n_clusters} groups.")
         Psi = self.predictor_.embed(X)
-        centers = find_centers(Psi, self.n_clusters, check_random_state(self.random_state))
+        centers = find_centers(Psi, self.n_clusters, random_generator(self.random_state))
         cost = cdist(centers, self.cluster_centers_, "sqeuclidean")
         ids: NDArray[np.int64] = linear_sum_assignment(cost)[1]
         nearest: NDArray[np.int64] = ids[cdist(Psi, centers).argmin(1)]
@@ -297,11 +315,16 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
         return stability(self, X, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one safetensors file; see `knet.load`."""
+    def save(self, path: str | os.PathLike[str], *, recipe: Any = None, overwrite: bool = False) -> None:
+        """Write the model to one safetensors file; see `knet.load`.
+
+        `recipe` is a fitted `knet.tables.Recipe` to store with the model, so that `knet predict` accepts tables like
+        the one that it was fitted on. An existing file is replaced only with `overwrite`.
+        """
         from knet.model_file import save
 
-        save(self, path)
+        extra = None if recipe is None else {**getattr(self, "extra_", {}), "table": recipe.to_json()}
+        save(self, path, extra, overwrite=overwrite)
 
     def report(
         self,

@@ -43,7 +43,13 @@ ADVANCED = {
 }
 
 
-def save(model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
+def save(
+    model: KNet,
+    path: str | os.PathLike[str],
+    extra: Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
+) -> None:
     """Write a fitted model to `path`, completely or not at all; the file contains no training rows.
 
     Parameters
@@ -52,11 +58,15 @@ def save(model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | N
         A fitted estimator. If the encoder is the user's own, its weights are written, and `load` needs the module.
         Parameters that JSON cannot store, such as a function as `u_update`, have to be set again before a new `fit`.
     path : path-like
-        The file, by convention ``*.safetensors``; an existing file is replaced.
+        The file, by convention ``*.safetensors``.
     extra : mapping, optional
         Plain JSON data to store with the model; `load` returns them as ``model.extra_``.
+    overwrite : bool, default=False
+        Replace an existing file, as the option --force of the command does; otherwise it raises FileExistsError.
     """
     check_is_fitted(model)
+    if not overwrite and Path(path).exists():
+        raise FileExistsError(f"{path} exists already. Use overwrite=True to replace it.")
     predictor = model.predictor_
     arrays = predictor.scaling.arrays() | {name: getattr(predictor, name) for name in ARRAYS}
     tensors = {name: torch.as_tensor(value).cpu().contiguous() for name, value in arrays.items()}

@@ -27,7 +27,9 @@ def lazy_on_collections(method: Method) -> Method:
 
 
 def check_in_memory(X: Any) -> None:
-    """Raise if X is a Dask collection, for methods that need all rows in memory."""
+    """Raise if X is a Dask collection or a polars LazyFrame, for methods that need all rows in memory."""
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError("X is a polars LazyFrame, which holds no rows yet. Call X.collect() first.")
     if is_collection(X):
         raise TypeError(
             "This method needs rows in memory, and X is a Dask collection. Pass X.compute(), or some of its rows: "

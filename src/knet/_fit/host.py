@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from sklearn.utils import check_random_state
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -19,6 +20,14 @@ def resolve_device(device: str | torch.device) -> torch.device:
             f"The 'device' parameter of KNet must be 'auto' or a torch device that this machine has. Got {device!r} "
             "instead; use 'auto' or 'cpu'."
         ) from error
+
+
+def random_generator(random_state: object) -> np.random.RandomState:
+    """Return the generator of a `random_state`; a `numpy.random.Generator` seeds it with its next number."""
+    if isinstance(random_state, np.random.Generator):
+        random_state = int(random_state.integers(2**32))
+    generator: np.random.RandomState = check_random_state(random_state)
+    return generator
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Progress: scikit-learn's callback API if it is installed, log records, and a bar on a terminal."""
+"""Progress: scikit-learn's callback API if it is installed, log records, and a bar or lines on standard error."""
 
 import logging
 import sys
@@ -53,11 +53,15 @@ class IterationTasks:
 
 
 class IterationReporter(AbstractContextManager["IterationReporter"]):
-    """Log every iteration; show a bar on a terminal if `verbose`."""
+    """Log every iteration; if `verbose`, also show a bar on a terminal, and lines in a notebook or a pipe.
+
+    The lines are written only if the user's logging does not show the log records already.
+    """
 
     def __init__(self, verbose: int, max_iter: int) -> None:
         self.level = logging.INFO if verbose else logging.DEBUG
         self.bar = _terminal_bar(max_iter) if verbose and sys.stderr.isatty() else None
+        self.writes_lines = bool(verbose) and self.bar is None and not _logging_shows(self.level)
 
     def __enter__(self) -> "IterationReporter":
         """Start the bar."""
@@ -68,19 +72,35 @@ class IterationReporter(AbstractContextManager["IterationReporter"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the bar, also after an error."""
+        """Stop the bar, also after an error; training often ends before `max_iter`, and then the bar is full."""
         if self.bar is not None:
+            if kind is None:
+                self.bar.update(self.bar.task_ids[0], total=self.bar.tasks[0].completed)
             self.bar.stop()
 
     def __call__(self, row: Mapping[str, float]) -> None:
         """Report one row of the history."""
-        logger.log(
-            self.level,
-            "iteration %d: HSIC %.4f, reconstruction %.4f, change of K_U %.4f, %.2f s",
-            *(row[key] for key in ("iteration", "hsic", "reconstruction", "u_change", "seconds")),
-        )
+        text = _describe(row)
+        logger.log(self.level, text)
+        if self.writes_lines:
+            sys.stderr.write(f"{text}\n")
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=row["iteration"], hsic=row["hsic"])
+
+
+def _describe(row: Mapping[str, float]) -> str:
+    """Return an iteration as a line of text; the reconstruction is 0 without a decoder, and then left out."""
+    reconstruction = f"reconstruction {row['reconstruction']:.4f}, " if row["reconstruction"] else ""
+    return (
+        f"iteration {row['iteration']:.0f}: HSIC {row['hsic']:.4f}, {reconstruction}"
+        f"change of K_U {row['u_change']:.4f}, {row['seconds']:.2f} s"
+    )
+
+
+def _logging_shows(level: int) -> bool:
+    """Return whether the user has set up logging for records of this level."""
+    handlers = [*logger.handlers, *logging.getLogger().handlers]
+    return logger.isEnabledFor(level) and any(not isinstance(handler, logging.NullHandler) for handler in handlers)
 
 
 def _terminal_bar(max_iter: int) -> "Progress":

@@ -97,8 +97,8 @@ def check_columns(X: Any) -> None:
     if bad:
         raise ValueError(
             f"KNet needs numbers in every column, but {_some(bad)} hold{'s' if len(bad) == 1 else ''} other values. "
-            "Drop these columns or encode them first, for example with sklearn's OneHotEncoder for text "
-            "or as days since a date for dates."
+            "Drop these columns or encode them first, for example with "
+            "knet.tables.Recipe(one_hot=True, dates=True) in a Pipeline."
         )
 
 

@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 from knet.cli.messages import say
 from knet.cli.options import ColumnOptions
 from knet.metrics import accuracy, ari, nmi
+from knet.tables.conversion import Conversion, near_miss
+from knet.tables.dialect import TextOptions
+from knet.tables.learn import Choices, learn
 from knet.tables.read import Source
-from knet.tables.recipe import Choices, Recipe, near_miss
 
 RESULT_COLUMN = re.compile(r"label|score|(proba|embedding)_\d+")  # names in the output of `knet predict`
 
 
-def read_to_fit(data: str, options: ColumnOptions, header: bool | None) -> tuple[pa.Table, Recipe]:
+def read_to_fit(data: str, options: ColumnOptions, text: TextOptions) -> tuple[pa.Table, Conversion]:
     """Read a whole table and learn how its columns become numbers."""
-    with Source(data, header) as source:
-        note_renamed(source)
+    with Source(data, text) as source:
+        note_source(source)
         choices = Choices(
             columns=_split(options.columns, source),
             drop=_split(options.drop, source),
@@ -28,9 +30,16 @@ def read_to_fit(data: str, options: ColumnOptions, header: bool | None) -> tuple
             impute=options.impute is not None,
             one_hot=options.one_hot,
             dates=options.dates,
+            unnamed=source.unnamed,
         )
-        table = source.read({choices.id_col: pa.string()} if choices.id_col in source.names else {})
-    return table, Recipe.learn(table, choices)
+        table = source.read()
+    try:
+        learned = learn(table, choices, source.names if source.is_text else (), source.dialect)
+    except ValueError as error:
+        raise ValueError(f"{source.label}: {error}") from error
+    for note in learned.notes:
+        say(f"note: {note}")
+    return learned.table, learned.conversion
 
 
 def _split(names: list[str], source: Source) -> list[str]:
@@ -38,12 +47,12 @@ def _split(names: list[str], source: Source) -> list[str]:
     return [part for name in names for part in ([name] if name in source.names else name.split(","))]
 
 
-def to_named_table(X: NDArray[np.float64], recipe: Recipe) -> pa.Table:
+def to_named_table(X: NDArray[np.float64], recipe: Conversion) -> pa.Table:
     """Return rows of numbers with the column names that the model uses."""
     return pa.table(list(np.ascontiguousarray(X.T)), names=recipe.outputs)
 
 
-def find_id_column(source: Source, recipe: Recipe, id_col: str | None) -> str | None:
+def find_id_column(source: Source, recipe: Conversion, id_col: str | None) -> str | None:
     """Return the column that identifies rows: the given one, or the one of the fit if the file has it."""
     check_present(source, id_col)
     name = id_col or (recipe.id_col if recipe.id_col in source.names else None)
@@ -63,8 +72,10 @@ def check_present(source: Source, name: str | None) -> None:
         raise ValueError(f"There is no column {name!r} in {source.label}.{near_miss(name, source.names)}")
 
 
-def note_renamed(source: Source) -> None:
-    """Print the new names of repeated columns."""
+def note_source(source: Source) -> None:
+    """Print how a text file is read, if it is not a plain CSV, and the new names of repeated columns."""
+    if source.recognised:
+        say(f"note: {source.label} is read with {source.recognised}.")
     if source.renamed:
         say(f"note: repeated column names in {source.label} are now {', '.join(map(repr, source.renamed))}.")
 

@@ -20,8 +20,10 @@ def export(
     """Write a model as one ONNX graph, from columns to label, proba and embedding."""
     from knet.cli.models import load_model
     from knet.export import to_onnx
+    from knet.tables.formats import check_ending
     from knet.tables.write import new_file
 
+    check_ending(onnx, ".onnx")
     fitted, recipe = load_model(model)
     fills = [
         (0.0 if column.kind == "category" else column.fill) if column.fills_gaps else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from knet.estimator import KNet
-    from knet.tables.recipe import Recipe
+    from knet.tables.conversion import Conversion
 
 EXAMPLES = (
     "Examples:  knet fit data.csv -c 3 -o m.safetensors --labels labels.csv --report report.html   |   "
@@ -36,13 +36,17 @@ class OutputFiles:
 
     def check(self) -> None:
         """Raise an error before the fit starts if a file cannot be written after it."""
-        from knet.tables.read import check_suffix
+        from knet.tables.formats import check_ending, check_suffix
         from knet.tables.write import check_target
 
         for path in filter(None, (self.model, self.labels, self.report)):
             check_target(path, force=self.force)
+        if self.model is not None:
+            check_ending(self.model, ".safetensors")
         if self.labels is not None:
             check_suffix(str(self.labels), "write")
+        if self.report is not None:
+            check_ending(self.report, ".html", ".htm")
 
 
 def fit(
@@ -59,6 +63,10 @@ def fit(
     one_hot: opt.OneHot = False,
     dates: opt.Dates = False,
     header: opt.Header = None,
+    sep: opt.Sep = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
+    na: opt.Na = None,
     sigma: Annotated[str, typer.Option(help="Width of the kernel: auto, median, or a number.")] = "auto",
     sigma_scale: Annotated[float, typer.Option(help="Factor for the widths auto and median.")] = 1.0,
     train_size: Annotated[str, typer.Option(help="Rows to train on: auto, a count, or a fraction like 0.1.")] = "auto",
@@ -77,6 +85,7 @@ def fit(
     """
     chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
     chosen.check()
+    text = opt.text_options(sep, decimal, encoding, na, header)
     files = OutputFiles(output, labels, report, force)
     files.check()
     from knet import Advanced, KNet  # slow: after the checks
@@ -97,7 +106,7 @@ def fit(
         **({} if max_iter is None else {"max_iter": max_iter}),
     }
     with limit_threads(threads):
-        table, recipe = read_to_fit(data, chosen, header)
+        table, recipe = read_to_fit(data, chosen, text)
         X = to_named_table(recipe.apply(table), recipe)
         started = time.perf_counter()
         with fit_messages():
@@ -111,7 +120,7 @@ def fit(
     print_summary(summary, as_json=as_json)
 
 
-def _summarize(model: KNet, table: pa.Table, recipe: Recipe, seconds: float) -> dict[str, Any]:
+def _summarize(model: KNet, table: pa.Table, recipe: Conversion, seconds: float) -> dict[str, Any]:
     """Return the summary of a fit."""
     import numpy as np
 
@@ -125,12 +134,13 @@ def _summarize(model: KNet, table: pa.Table, recipe: Recipe, seconds: float) -> 
         **model_facts(model),
         "sizes": np.bincount(model.labels_, minlength=model.n_clusters).tolist(),
         "seconds": round(seconds, 2),
+        **({"imputed": recipe.imputed} if recipe.imputed else {}),
         **agreement.scores(),
     }
 
 
 def _write(
-    model: KNet, table: pa.Table, recipe: Recipe, files: OutputFiles, *, labels_to_stdout: bool
+    model: KNet, table: pa.Table, recipe: Conversion, files: OutputFiles, *, labels_to_stdout: bool
 ) -> dict[str, str]:
     """Write the model and the labels; return the names of the files."""
     import pyarrow as pa
@@ -140,7 +150,7 @@ def _write(
 
     written: dict[str, str] = {}
     if files.model is not None:
-        save(model, files.model, extra={"table": recipe.to_json()})
+        save(model, files.model, extra={"table": recipe.to_json()}, overwrite=files.force)
         written["model"] = str(files.model)
     if files.labels is not None or labels_to_stdout:
         ids = {} if recipe.id_col is None else {recipe.id_col: table[recipe.id_col]}

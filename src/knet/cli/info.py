@@ -11,12 +11,11 @@ def info(model: opt.ModelFile, as_json: opt.Json = False) -> None:
     from knet.cli.models import load_model, model_facts
 
     fitted, recipe = load_model(model)
-    imputed = [column.name for column in recipe.columns if column.fills_gaps]
     facts = {
         **model_facts(fitted),
         "n_components": fitted.cluster_centers_.shape[1],
         "columns": [column.name for column in recipe.columns],
         **({"id_col": recipe.id_col} if recipe.id_col else {}),
-        **({"imputed": imputed} if imputed else {}),
+        **({"imputed": recipe.imputed} if recipe.imputed else {}),
     }
     print_summary(facts, as_json=as_json, to_stderr=False)

@@ -33,4 +33,5 @@ def _as_text(value: Any) -> str:
 def note_unseen(counts: Mapping[str, int]) -> None:
     """Print how many rows have categories that were not seen in training."""
     for name, count in counts.items():
-        say(f"note: {count:,} rows have a value in {name!r} that was not seen in training; it is encoded as zeros.")
+        rows = "1 row has" if count == 1 else f"{count:,} rows have"
+        say(f"note: {rows} a value in {name!r} that was not seen in training; it is encoded as zeros.")

@@ -1,4 +1,4 @@
-"""Model files as the commands use them: the model with the recipe of its columns, and the main facts."""
+"""Model files as the commands use them: the model with the conversion of its columns, and the main facts."""
 
 from pathlib import Path
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 from knet._fit.host import resolve_device
 from knet.estimator import KNet
 from knet.model_file import load
-from knet.tables.recipe import Recipe
+from knet.tables.conversion import Conversion
 
 
-def load_model(path: Path, device: str = "cpu") -> tuple[KNet, Recipe]:
-    """Read a model and the recipe of its columns; a model that was not fitted by this command uses numbers only."""
+def load_model(path: Path, device: str = "cpu") -> tuple[KNet, Conversion]:
+    """Read a model and the conversion of its columns; a model that was not fitted by this command uses numbers only."""
     model = load(path, device=str(resolve_device(device)))
     recipe = (getattr(model, "extra_", None) or {}).get("table")
     if recipe is not None:
-        return model, Recipe.from_json(recipe)
+        return model, Conversion.from_json(recipe)
     names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
-    return model, Recipe.of_numbers(str(name) for name in names)
+    return model, Conversion.of_numbers(str(name) for name in names)
 
 
 def model_facts(model: KNet) -> dict[str, Any]:

@@ -6,8 +6,14 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from knet.tables.dialect import TextOptions, separator_named
+
 Data: TypeAlias = Annotated[
-    str, typer.Argument(help="Table: .csv, .tsv, .parquet, .feather, .npy, .npz, or - for CSV on standard input.")
+    str,
+    typer.Argument(
+        help="Table: .csv, .tsv, .txt, .json, .jsonl (also .gz, .bz2, .zst), .xlsx, .parquet, .feather, .npy, .npz, "
+        "or - for CSV on standard input."
+    ),
 ]
 ModelFile: TypeAlias = Annotated[Path, typer.Argument(help="Model file, written by `knet fit -o`.")]
 Output: TypeAlias = Annotated[
@@ -20,7 +26,20 @@ Target: TypeAlias = Annotated[
     str | None, typer.Option(help="Column with known labels; only compared with the clusters, not used for clustering.")
 ]
 Header: TypeAlias = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names the columns.")
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line names the columns; default: recognised."),
+]
+Sep: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Separator: a character, or comma, semicolon, tab, pipe, space; default: recognised."),
+]
+Decimal: TypeAlias = Annotated[str | None, typer.Option(help="Decimal mark: . or , (default: recognised).")]
+Encoding: TypeAlias = Annotated[
+    str | None, typer.Option(help="Encoding of the text, such as utf-8 or latin-1; default: recognised.")
+]
+Na: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(help="Word that means a missing value, in addition to NA, null, ...; may be repeated."),
 ]
 Columns: TypeAlias = Annotated[list[str] | None, typer.Option(help="Columns to use; comma-separated, or repeated.")]
 Drop: TypeAlias = Annotated[list[str] | None, typer.Option(help="Columns to leave out; comma-separated, or repeated.")]
@@ -53,6 +72,16 @@ class ColumnOptions:
         """Raise an error if a value is not allowed."""
         if self.impute not in (None, "median"):
             raise ValueError(f"The --impute option must be 'median'. Got {self.impute!r} instead.")
+
+
+def text_options(
+    sep: str | None, decimal: str | None, encoding: str | None, na: list[str] | None, header: bool | None
+) -> TextOptions:
+    """Return the options about the dialect of a text file, or raise an error if a value is not allowed."""
+    decimal = {"comma": ",", "point": "."}.get(decimal or "", decimal)
+    options = TextOptions(separator_named(sep), decimal, encoding, tuple(na or ()), header)
+    options.check()
+    return options
 
 
 def number_or_word(text: str) -> str | int | float:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from knet.cli import options as opt
-from knet.cli.messages import note_unseen, print_summary
+from knet.cli.messages import note_unseen, print_summary, say
 from knet.cli.threads import limit_threads
+from knet.tables.dialect import TextOptions
 
 PREDICT_EXAMPLES = (
     "Examples:  knet predict m.safetensors new.parquet -o labels.parquet --proba --score   |   "
@@ -33,6 +34,10 @@ def predict(
     id_col: opt.IdCol = None,
     target: opt.Target = None,
     header: opt.Header = None,
+    sep: opt.Sep = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
+    na: opt.Na = None,
     dask: Annotated[
         str | None,
         typer.Option(
@@ -48,10 +53,11 @@ def predict(
 
     With --dask, many files are labelled into a folder, one output file each; a second run skips finished files.
     """
+    text = opt.text_options(sep, decimal, encoding, na, header)
     asked = {"label": True, "proba": proba, "score": score, "embedding": embedding}
     results = [name for name, wanted in asked.items() if wanted]
     if dask is None:
-        request = TableRequest(model, data, output, results, id_col, target, header, device, force)
+        request = TableRequest(model, data, output, results, id_col, target, text, device, force)
         request.run(threads, as_json=as_json)
         return
     if output is None or target is not None or data == "-":
@@ -65,7 +71,7 @@ def predict(
         output,
         results,
         id_col=id_col,
-        header=header,
+        text=text,
         device="cpu" if device == "auto" else device,
         threads=threads or 1,
         force=force,
@@ -79,13 +85,18 @@ def embed(
     output: opt.Output = None,
     id_col: opt.IdCol = None,
     header: opt.Header = None,
+    sep: opt.Sep = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
+    na: opt.Na = None,
     device: opt.Device = "auto",
     threads: opt.Threads = None,
     as_json: opt.Json = False,
     force: opt.Force = False,
 ) -> None:
     """Write the embedding of every row of a table, in batches."""
-    request = TableRequest(model, data, output, ["embedding"], id_col, None, header, device, force)
+    text = opt.text_options(sep, decimal, encoding, na, header)
+    request = TableRequest(model, data, output, ["embedding"], id_col, None, text, device, force)
     request.run(threads, as_json=as_json)
 
 
@@ -99,13 +110,13 @@ class TableRequest:
     results: list[str]
     id_col: str | None
     target: str | None
-    header: bool | None
+    text: TextOptions
     device: str
     force: bool
 
     def run(self, threads: int | None, *, as_json: bool) -> None:
         """Check the files, write the results and print the summary."""
-        from knet.tables.read import check_suffix
+        from knet.tables.formats import check_suffix
         from knet.tables.write import check_target
 
         if as_json and self.output is None:
@@ -117,13 +128,18 @@ class TableRequest:
             summary = self._write()
         print_summary(summary, as_json=as_json)
 
+    @property
+    def _holds_numbers_only(self) -> bool:
+        """Return whether ids cannot be written and were not asked for: the model alone names them."""
+        return self.id_col is None and self.output is not None and self.output.suffix.lower() == ".npy"
+
     def _write(self) -> dict[str, Any]:
         """Write the results batch by batch; return the summary."""
         import numpy as np
         import pyarrow as pa
 
         from knet.blocks import columns
-        from knet.cli.columns import Agreement, check_present, find_id_column, note_renamed
+        from knet.cli.columns import Agreement, check_present, find_id_column, note_source
         from knet.cli.models import load_model
         from knet.cli.progress import count_rows
         from knet.tables.read import Source
@@ -131,9 +147,12 @@ class TableRequest:
 
         model, recipe = load_model(self.model, self.device)
         started, sizes, agreement = time.perf_counter(), np.zeros(model.n_clusters, np.int64), Agreement(self.target)
-        with Source(self.data, self.header) as source:
-            note_renamed(source)
+        with Source(self.data, replace(self.text, prior=recipe.dialect)) as source:
+            note_source(source)
             id_name = find_id_column(source, recipe, self.id_col)
+            if id_name and self._holds_numbers_only:
+                say(f"note: {self.output} can hold numbers only, so the ids of {id_name!r} are left out.")
+                id_name = None
             check_present(source, self.target)
             types = recipe.types(source.names, id_name, self.target)
 

@@ -3,17 +3,19 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from knet.blocks import ModelRef
-from knet.cli.columns import find_id_column
+from knet.cli.columns import find_id_column, note_source
 from knet.cli.messages import note_unseen
 from knet.cli.models import load_model
 from knet.cli.progress import count_parts
 from knet.dask import files
+from knet.tables.dialect import TextOptions
 from knet.tables.read import Source
 
 
@@ -25,7 +27,7 @@ def predict_folder(
     results: Sequence[str],
     *,
     id_col: str | None,
-    header: bool | None,
+    text: TextOptions,
     device: str,
     threads: int,
     force: bool,
@@ -33,10 +35,12 @@ def predict_folder(
     """Label many files, one output file per part; parts that an earlier run finished are skipped."""
     model, recipe = load_model(model_file)
     parts = files.plan(data, folder)
-    with Source(parts[0].source, header) as source:
+    text = replace(text, prior=recipe.dialect)
+    with Source(parts[0].source, text) as source:
+        note_source(source)
         id_name = find_id_column(source, recipe, id_col)
         recipe.types(source.names)
-    job = files.Job(ModelRef.of(model, device), recipe, tuple(results), id_name, header, threads)
+    job = files.Job(ModelRef.of(model, device), recipe, tuple(results), id_name, text, threads)
     started, sizes, unseen = time.perf_counter(), np.zeros(model.n_clusters, np.int64), Counter[str]()
     n_rows = n_labelled = n_skipped = 0
     with files.cluster(spec) as client:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from knet.estimator import KNet
-    from knet.tables.recipe import Recipe
+    from knet.tables.conversion import Conversion
+    from knet.tables.dialect import TextOptions
 
 EXAMPLES = "Example:  knet report m.safetensors data.csv -o report.html --target species"
 
@@ -31,6 +32,10 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The .html file to write.")],
     target: opt.Target = None,
     header: opt.Header = None,
+    sep: opt.Sep = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
+    na: opt.Na = None,
     n_refits: opt.Refits = 2,
     threads: opt.Threads = None,
     as_json: opt.Json = False,
@@ -39,24 +44,27 @@ def report(
     """Write a report on a model and a table, as one HTML file that needs no network."""
     from knet.cli.columns import to_named_table
     from knet.cli.models import load_model
+    from knet.tables.formats import check_ending
     from knet.tables.write import check_target
 
     check_target(output, force=force)
+    check_ending(output, ".html", ".htm")
+    text = opt.text_options(sep, decimal, encoding, na, header)
     with limit_threads(threads):
         fitted, recipe = load_model(model)
-        table, recipe = _read(data, recipe, target, header)
+        table, recipe = _read(data, recipe, target, text)
         X, facts = to_named_table(recipe.apply(table), recipe), ReportFacts.of(table, recipe, data)
         write_report(fitted, X, output, facts, labels=None, n_refits=n_refits, force=force)
     print_summary({"rows": len(table), "report": str(output)}, as_json=as_json)
 
 
-def _read(data: str, recipe: Recipe, target: str | None, header: bool | None) -> tuple[pa.Table, Recipe]:
+def _read(data: str, recipe: Conversion, target: str | None, text: TextOptions) -> tuple[pa.Table, Conversion]:
     """Return the table, and the recipe with the id column and the target that this table has."""
-    from knet.cli.columns import check_present, note_renamed
+    from knet.cli.columns import check_present, note_source
     from knet.tables.read import Source
 
-    with Source(data, header) as source:
-        note_renamed(source)
+    with Source(data, replace(text, prior=recipe.dialect)) as source:
+        note_source(source)
         check_present(source, target)
         recipe = replace(
             recipe,
@@ -64,7 +72,7 @@ def _read(data: str, recipe: Recipe, target: str | None, header: bool | None) ->
             target=target or (recipe.target if recipe.target in source.names else None),
         )
         types = recipe.types(source.names, recipe.id_col, recipe.target)
-        return source.read(types if source.is_text else {}), recipe
+        return source.read(types), recipe
 
 
 @dataclass(frozen=True)
@@ -77,10 +85,10 @@ class ReportFacts:
     command: str
 
     @classmethod
-    def of(cls, table: pa.Table, recipe: Recipe, data: str) -> Self:
+    def of(cls, table: pa.Table, recipe: Conversion, data: str) -> Self:
         """Return the facts of a table: its known labels, its ids, its name, and the command that reads it."""
         from knet.cli.columns import known_labels
-        from knet.tables.read import STDIN
+        from knet.tables.formats import STDIN
 
         return cls(
             target=known_labels(table, recipe.target),
@@ -105,7 +113,7 @@ def write_report(
     from knet.tables.write import new_file
 
     if n_refits:
-        say(f"report: {n_refits} refits to measure stability ...")
+        say(f"report: {n_refits} refit{'s' * (n_refits != 1)} to measure stability ...")
     with new_file(path, force=force) as temporary:
         report(
             model,

@@ -36,6 +36,10 @@ def scan(
     one_hot: opt.OneHot = False,
     dates: opt.Dates = False,
     header: opt.Header = None,
+    sep: opt.Sep = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
+    na: opt.Na = None,
     random_state: opt.RandomState = 0,
     threads: opt.Threads = None,
     as_json: opt.Json = False,
@@ -49,12 +53,13 @@ def scan(
         raise ValueError(f"--from {first} is above --to {last}.")
     chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
     chosen.check()
+    text = opt.text_options(sep, decimal, encoding, na, header)
     _check_files(output, plot, force=force)
     from knet import scan as compare  # slow: after the checks
     from knet.cli.columns import read_to_fit
 
     with limit_threads(threads):
-        table, recipe = read_to_fit(data, chosen, header)
+        table, recipe = read_to_fit(data, chosen, text)
         started = time.perf_counter()
         found = compare(recipe.apply(table), range(first, last + 1), random_state=random_state)
         seconds = round(time.perf_counter() - started, 2)
@@ -75,7 +80,7 @@ def scan(
 
 def _check_files(output: Path | None, plot: Path | None, *, force: bool) -> None:
     """Raise an error before the scan starts if a file cannot be written after it."""
-    from knet.tables.read import check_suffix
+    from knet.tables.formats import check_suffix
     from knet.tables.write import check_target
 
     for path in filter(None, (output, plot)):

@@ -31,8 +31,10 @@ except ImportError as error:
 from knet import __version__
 from knet._math.threads import limit_threads
 from knet.blocks import ModelRef, columns
-from knet.tables.read import SUFFIXES, Source, check_suffix
-from knet.tables.recipe import Recipe, near_miss
+from knet.tables.conversion import Conversion, near_miss
+from knet.tables.dialect import TextOptions
+from knet.tables.formats import IN_FOLDERS, check_suffix, suffix_of
+from knet.tables.read import Source
 from knet.tables.whole_files import whole_file
 from knet.tables.write import Sink
 
@@ -57,10 +59,10 @@ class Job:
     """What is computed for every file part; sent to each worker once, with the model."""
 
     ref: ModelRef
-    recipe: Recipe
+    recipe: Conversion
     outputs: tuple[str, ...]
     id_col: str | None
-    header: bool | None
+    text: TextOptions | None
     threads: int
 
     @property
@@ -108,7 +110,7 @@ def _files(data: str, folder: Path) -> tuple[Path, list[Path]]:
         path
         for path in found
         if not path.name.startswith("_")
-        and not (whole and path.suffix.lower() not in SUFFIXES)
+        and not (whole and suffix_of(str(path)) not in IN_FOLDERS)
         and folder.resolve() not in path.resolve().parents
     ]
     if not files:
@@ -223,7 +225,7 @@ def label_part(part: FilePart, job: Job) -> Done:
 def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
     """Write the labels of a file part, and its origin, number of rows and cluster sizes into the metadata."""
     predictor = job.ref.load().predictor
-    recipe = Recipe(job.recipe.columns)
+    recipe = Conversion(job.recipe.columns)
     sizes: NDArray[np.int64] = np.zeros(len(predictor.centers), np.int64)
 
     def labelled(X: NDArray[np.float64], ids: Any) -> pa.Table:
@@ -233,7 +235,7 @@ def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
             del out["label"]
         return pa.table(({} if job.id_col is None else {job.id_col: ids}) | out)
 
-    with Source(part.source, job.header, groups=part.groups) as source, whole_file(part.output) as temporary:
+    with Source(part.source, job.text, groups=part.groups) as source, whole_file(part.output) as temporary:
         no_ids = pa.array([], _id_type(source, job.id_col))
         empty = labelled(np.empty((0, len(recipe.outputs))), no_ids)
         sink = Sink(empty.schema, temporary, ".parquet")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 
 from knet._fit import validation as rules
+from knet._fit.host import random_generator
 from knet._fit.settings import check_parameters
 from knet._math.arrays import Floats
 from knet.dask.lazy import LazyModel, check_collection, example_row, predict
@@ -31,7 +31,7 @@ def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
         Rows, in blocks.
     n_rows : int
         Number of rows to draw without replacement; if X has fewer rows, all of them are returned.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         Decides the sample together with the blocks of X. The result does not depend on the workers.
 
     Returns
@@ -40,7 +40,7 @@ def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
         The drawn rows.
     """
     rules.check_parameter("knet.dask.sample", "n_rows", n_rows, [], [rules.integer(1)])
-    return _draw(check_collection(X), n_rows, check_random_state(random_state)).rows
+    return _draw(check_collection(X), n_rows, random_generator(random_state)).rows
 
 
 def _draw(X: Any, size: int, rng: np.random.RandomState) -> Drawn:
@@ -88,7 +88,7 @@ def fit(
         rules.check_parameter("knet.dask.fit", name, value, [], [rules.integer(minimum)])
     X = check_collection(X)
     rules.check_columns(example_row(X))
-    drawn = _draw(X, sample_size, check_random_state(model.random_state))
+    drawn = _draw(X, sample_size, random_generator(model.random_state))
     model.fit(drawn.rows)
     if refine:
         _set_centers(model, *_lloyd(LazyModel(model, X, threads, device), refine))

@@ -1,30 +1,21 @@
 """Table files, by suffix, read whole or in batches.
 
-CSV and TSV (`-` is CSV on standard input), Parquet, Feather, NPY and NPZ. Everything becomes an Arrow table with unique
-column names; rows keep their order.
+CSV and other text (`-` is CSV on standard input), JSON, Excel, Parquet, Feather, NPY and NPZ. Everything becomes an
+Arrow table with unique column names; rows keep their order.
 """
 
-import csv
-import re
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, cast
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.feather as pa_feather
-import pyarrow.parquet as pa_parquet
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (".csv", ".tsv", ".parquet", ".feather", ".npy", ".npz")
-ROWS_AT_A_TIME = 65_536
-CSV_BLOCK = 2**20  # bytes of text at a time
-STDIN = "-"
+from knet.tables.cells import ReadAs, convert, describe_wrong, remedy
+from knet.tables.dialect import Dialect, TextOptions
+from knet.tables.formats import READ_TEXT, STDIN, check_suffix
 
 
 class Source(AbstractContextManager["Source"]):
@@ -34,28 +25,36 @@ class Source(AbstractContextManager["Source"]):
     ----------
     path : str
         The file, or "-" for CSV on standard input.
-    header : bool, optional
-        Whether the first line of a CSV names the columns. With None it does, and a line of numbers only is an error.
+    options : TextOptions, optional
+        What is known about the dialect of a text file; the rest is recognised.
     groups : tuple of int, optional
         First row group of a Parquet file to read, and the one after the last; all by default.
+
+    Attributes
+    ----------
+    names, renamed, unnamed : list of str
+        The column names; those that differ from the file because they are repeated, or missing there.
+    dialect : Dialect or None
+        The dialect of a text file.
+    recognised : str
+        What was recognised and differs from a plain CSV, for a message; empty if nothing does.
     """
 
-    def __init__(self, path: str, header: bool | None = None, *, groups: tuple[int, int] | None = None) -> None:
-        self.path, self.groups = path, groups
+    def __init__(self, path: str, options: TextOptions | None = None, *, groups: tuple[int, int] | None = None) -> None:
+        self.path = path
         self.label = "standard input" if path == STDIN else path
         self.suffix = ".csv" if path == STDIN else check_suffix(path, "read")
-        self.renamed: list[str] = []
-        self.stream: IO[bytes] | None = None
-        self.first = b""
-        self.n_rows = self.rows_read = self.blocks_read = 0
         if path != STDIN and not Path(path).is_file():
             raise FileNotFoundError(f"There is no file {path}.")
-        try:
-            with _named(self.label):
-                self.names = self._unique(self._open(header))
-        except BaseException:
-            self.close()
-            raise
+        with _named(self.label):
+            self.file = _open(path, self.suffix, options or TextOptions(), groups)
+            if self.file.is_empty:
+                self.file.close()
+                raise ValueError(f"{self.label} is empty.")
+        self.dialect: Dialect | None = self.file.dialect
+        self.recognised: str = self.file.recognised
+        self.unnamed = [f"unnamed_{j}" for j, name in enumerate(self.file.names) if not name]
+        self.names, self.renamed = _unique([name or f"unnamed_{j}" for j, name in enumerate(self.file.names)])
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -65,199 +64,87 @@ class Source(AbstractContextManager["Source"]):
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        if self.stream is not None and self.path != STDIN:
-            self.stream.close()
+        self.file.close()
 
     @property
     def is_text(self) -> bool:
-        """Return whether the file is text, so that the types of its columns have to be inferred."""
-        return self.suffix in DELIMITERS
-
-    def read(self, types: Mapping[str, Any] | None = None) -> pa.Table:
-        """Return all rows; `types` replaces the types inferred from a text file."""
-        with _named(self.label):
-            batches = list(self._csv(types or {}, None) if self.is_text else self._batches())
-            binary = [field.name for batch in batches[:1] for field in batch.schema if pa.types.is_binary(field.type)]
-            if self.is_text and binary:
-                raise ValueError(f"column {binary[0]!r} is not UTF-8 text. Convert the file to UTF-8 first.")
-        if not sum(len(batch) for batch in batches):
-            raise ValueError(f"{self.label} has no rows.")
-        return pa.concat_tables(batches)
-
-    def batches(self, types: Mapping[str, Any]) -> Iterator[pa.Table]:
-        """Yield the columns named in `types` as tables of bounded size; a text file is read as these types."""
-        with _named(self.label):
-            if self.is_text:
-                yield from self._csv(types, list(types))
-            else:
-                yield from (table.select(list(types)) for table in self._batches())
+        """Return whether the cells are text, so that the types of the columns have to be inferred."""
+        return bool(self.file.is_text)
 
     @property
     def share_read(self) -> float | None:
         """Return the share of the file that has been read, from 0 to 1; None if it is unknown."""
-        if self.stream is not None:
-            size = 0 if self.path == STDIN else Path(self.path).stat().st_size
-            return min(1.0, self.blocks_read * CSV_BLOCK / size) if size else None
-        return self.rows_read / self.n_rows if self.n_rows else None
+        share: float | None = self.file.share_read
+        return share
 
-    def _batches(self) -> Iterator[pa.Table]:
-        """Yield the rows of a file that is not text."""
-        if self.suffix == ".parquet":
-            with pa_parquet.ParquetFile(self.path) as file:
-                self.n_rows = file.metadata.num_rows
-                groups = None if self.groups is None else range(*self.groups)
-                batches = file.iter_batches(ROWS_AT_A_TIME, row_groups=groups)
-                yield from self._counted(pa.Table.from_batches([batch]) for batch in batches)
-        elif self.suffix == ".feather":
-            table = pa_feather.read_table(self.path, memory_map=True)
-            self.n_rows = len(table)
-            yield from self._counted(_slices(table))
+    def read(self, types: Mapping[str, ReadAs] | None = None) -> pa.Table:
+        """Return all rows; the cells of a text file stay text, except for the columns in `types`."""
+        with _named(self.label):
+            batches = list(self.file.batches(self.names, self.names))
+            if not sum(len(batch) for batch in batches):
+                raise ValueError(f"{self.label} has no rows.")
+            table = pa.concat_tables(batches)
+            return self._typed(table, types or {}, 1) if self.is_text else table
+
+    def batches(self, types: Mapping[str, ReadAs]) -> Iterator[pa.Table]:
+        """Yield the columns named in `types` as tables of bounded size; a text file is read as these types."""
+        first_row = 1
+        with _named(self.label):
+            for table in self.file.batches(self.names, list(types)):
+                yield self._typed(table, types, first_row) if self.is_text else table
+                first_row += len(table)
+
+    def _typed(self, table: pa.Table, types: Mapping[str, ReadAs], first_row: int) -> pa.Table:
+        """Return the table with the text of some columns converted; the first wrong cell is an error."""
+        assert self.dialect is not None
+        columns = {name: table[name] for name in table.column_names}
+        for name, read_as in types.items():
+            cells = convert(table[name], read_as, self.dialect)
+            if cells.n_wrong:
+                problem = describe_wrong(name, table[name], cells, read_as.kind, first_row=first_row, count=False)
+                option = remedy(problem[1])
+                purpose = " if it means a missing value" if option.startswith("--na") else ""
+                raise ValueError(f"{problem[0]}; use {option}{purpose}.")
+            columns[name] = cells.values
+        return pa.table(columns)
+
+
+def _open(path: str, suffix: str, options: TextOptions, groups: tuple[int, int] | None) -> Any:
+    """Open a file with the reader of its format."""
+    options.check()
+    if suffix in READ_TEXT:
+        from knet.tables.text import TextFile
+
+        return TextFile(path, suffix, options)
+    if suffix == ".xlsx":
+        from knet.tables.rows import ExcelFile
+
+        return ExcelFile(path, suffix, options)
+    if suffix in (".json", ".jsonl"):
+        from knet.tables.rows import JsonFile
+
+        return JsonFile(path, suffix, options)
+    from knet.tables.binary import BinaryFile
+
+    return BinaryFile(path, suffix, groups)
+
+
+def _unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the names with repeated ones numbered (a, a.1, a.2), and the new names."""
+    seen: Counter[str] = Counter()
+    taken, unique, renamed = set(names), [], []
+    for name in names:
+        candidate = name
+        while seen[name] and candidate in taken:
+            candidate = f"{name}.{seen[name]}"
+            seen[name] += 1
+        if candidate != name:
+            renamed.append(candidate)
+            taken.add(candidate)
         else:
-            self.n_rows = len(self.array)
-            yield from self._counted(self._arrays())
-
-    def _counted(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Yield tables with unique column names, and count their rows."""
-        for table in tables:
-            self.rows_read += len(table)
-            yield table.rename_columns(self.names)
-
-    def _open(self, header: bool | None) -> list[str]:
-        """Return the column names; a text file stays open after its header."""
-        if self.suffix in DELIMITERS:
-            self.stream = _stdin() if self.path == STDIN else open(self.path, "rb")
-            return self._header(header)
-        if self.suffix == ".parquet":
-            return list(pa_parquet.read_schema(self.path).names)
-        if self.suffix == ".feather":
-            with pa.memory_map(self.path) as file:
-                return list(pa.ipc.open_file(file).schema.names)
-        self.array = _read_array(self.path)
-        return [f"x{j}" for j in range(self.array.shape[1])]
-
-    def _header(self, header: bool | None) -> list[str]:
-        """Read the first record of a text file; if it is data, keep it for the reader."""
-        assert self.stream is not None
-        first = self.stream.readline()
-        while first.count(b'"') % 2 and (more := self.stream.readline()):
-            first += more
-        text = first.decode("utf-8-sig").strip("\r\n")
-        if not text:
-            raise ValueError(f"{self.label} is empty.")
-        fields = next(csv.reader(text.splitlines(keepends=True), delimiter=DELIMITERS[self.suffix]))
-        numbers = all(_is_number(field) for field in fields)
-        if header is None and numbers:
-            raise ValueError(
-                f"The first line of {self.label} holds only numbers, so it may not be a header. Use --no-header if "
-                "it is the first row, or --header if these are the names."
-            )
-        if header is False:
-            self.first = first
-            return [f"x{j}" for j in range(len(fields))]
-        return [field.strip() for field in fields]
-
-    def _unique(self, names: list[str]) -> list[str]:
-        """Return the names with repeated ones numbered (a, a.1, a.2), and store the new names."""
-        seen: Counter[str] = Counter()
-        taken, unique = set(names), []
-        for name in names:
-            candidate = name
-            while seen[name] and candidate in taken:
-                candidate = f"{name}.{seen[name]}"
-                seen[name] += 1
-            if candidate != name:
-                self.renamed.append(candidate)
-                taken.add(candidate)
-            else:
-                seen[name] = 1
-            unique.append(candidate)
-        return unique
-
-    def _csv(self, types: Mapping[str, Any], only: list[str] | None) -> Iterator[pa.Table]:
-        """Yield the rows of a text file, all at once if `only` is None; a wrong number of fields is an error."""
-        assert self.stream is not None
-        bad: list[pa_csv.InvalidRow] = []
-
-        def note(row: pa_csv.InvalidRow) -> str:
-            bad.append(row)
-            return "error"
-
-        options = {
-            "read_options": pa_csv.ReadOptions(column_names=self.names, use_threads=False, block_size=CSV_BLOCK),
-            "parse_options": pa_csv.ParseOptions(
-                delimiter=DELIMITERS[self.suffix], newlines_in_values=True, invalid_row_handler=note
-            ),
-            "convert_options": pa_csv.ConvertOptions(column_types=dict(types), include_columns=only),
-        }
-        stream: Any = _Chained(self.first, self.stream) if self.first else self.stream
-        try:
-            if only is None:
-                yield pa_csv.read_csv(stream, **options)
-                return
-            for batch in pa_csv.open_csv(stream, **options):
-                self.blocks_read += 1
-                yield pa.Table.from_batches([batch])
-        except pa.ArrowInvalid as error:
-            if "Empty CSV file" in str(error):
-                return
-            raise ValueError(self._explain(str(error), bad)) from error
-
-    def _explain(self, message: str, bad: Sequence[Any]) -> str:
-        """Return an error message that names the row or the column."""
-        if bad:
-            row, width = bad[0], len(self.names)
-            place = f"Row {row.number}" if row.number else "A row"
-            return f"{place} has {row.actual_columns} fields but the header has {width}: {row.text[:80]!r}"
-        if found := re.search(r"In CSV column #(\d+): (.*)", message, re.DOTALL):
-            return f"column {self.names[int(found[1])]!r}: {found[2]}"
-        return message
-
-    def _arrays(self) -> Iterator[pa.Table]:
-        """Yield the rows of a NumPy file."""
-        for start in range(0, len(self.array), ROWS_AT_A_TIME):
-            block = np.asarray(self.array[start : start + ROWS_AT_A_TIME])
-            yield pa.table([pa.array(np.ascontiguousarray(column)) for column in block.T], names=self.names)
-
-
-def _stdin() -> IO[bytes]:
-    """Return standard input, unbuffered: a reader in another thread must not hold its lock when the program ends."""
-    try:
-        return cast("IO[bytes]", open(sys.stdin.fileno(), "rb", buffering=0, closefd=False))
-    except (OSError, ValueError):  # not a file, as in a test
-        return sys.stdin.buffer
-
-
-class _Chained:
-    """A file whose first line has been read already: that line, then the rest."""
-
-    closed = False
-
-    def __init__(self, first: bytes, rest: IO[bytes]) -> None:
-        self.first, self.rest = first, rest
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
-        if self.first:
-            end = len(self.first) if size < 0 else size
-            first, self.first = self.first[:end], self.first[end:]
-            return first
-        return self.rest.read(size)
-
-    def readable(self) -> bool:
-        """Return True, as Arrow asks every file."""
-        return True
-
-    def close(self) -> None:
-        """Do nothing: the owner closes the file."""
-
-
-def check_suffix(path: str, verb: str) -> str:
-    """Return the suffix of a table file, or raise an error that lists the supported ones."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        also = ", or - for CSV on standard input" if verb == "read" else ""
-        raise ValueError(f"knet cannot {verb} {path!r}: the name must end in {', '.join(SUFFIXES)}{also}.")
-    return suffix
+            seen[name] = 1
+        unique.append(candidate)
+    return unique, renamed
 
 
 @contextmanager
@@ -265,38 +152,6 @@ def _named(label: str) -> Iterator[None]:
     """Add the file's name to an error raised inside."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{label} is not UTF-8 text: {error}") from error
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError) as error:  # the latter includes errors of decoding
         text = str(error)
         raise ValueError(text if text.startswith(label) or label in text else f"{label}: {text}") from error
-
-
-def _read_array(path: str) -> Any:
-    """Return the two-dimensional array of a NumPy file; rows of a large NPY file stay on disk."""
-    loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        array: Any = loaded
-    else:
-        with loaded:
-            wanted = [name for name in loaded.files if loaded[name].ndim == 2]
-            if len(wanted) != 1 and "X" not in wanted:
-                raise ValueError(f"{path} must hold one two-dimensional array, or one named X. Found {loaded.files}.")
-            array = loaded["X" if "X" in wanted else wanted[0]]
-    if array.ndim != 2 or array.dtype.kind not in "biuf":
-        raise ValueError(f"{path} must hold a two-dimensional array of numbers. Got {array.dtype} of {array.shape}.")
-    return array
-
-
-def _slices(table: pa.Table) -> Iterator[pa.Table]:
-    """Yield a table in batches."""
-    for start in range(0, len(table), ROWS_AT_A_TIME):
-        yield table.slice(start, ROWS_AT_A_TIME)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

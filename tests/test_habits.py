@@ -1,0 +1,132 @@
+"""What users of scikit-learn and of notebooks expect: a score, visible progress, any kind of random state."""
+
+import io
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_circles
+from sklearn.model_selection import GridSearchCV, KFold
+
+from knet import Advanced, KNet
+from knet._fit import progress
+from knet._math.separation import path_silhouette
+from knet.datasets import make_moon
+
+ROW = {"iteration": 1, "hsic": 1.5, "reconstruction": 0.0, "u_change": 0.25, "seconds": 0.125}
+
+
+def blobs(centers=3, n=150, seed=0):
+    return make_blobs(n, 3, centers=centers, cluster_std=0.3, center_box=(-4, 4), random_state=seed)
+
+
+# The score
+
+
+def test_a_grid_search_needs_no_scoring_and_finds_the_number_of_clusters():
+    folds = KFold(2, shuffle=True, random_state=0)
+    for X in (blobs(seed=1)[0], make_moon(300, random_state=0)[0]):
+        expected = 3 if X.shape[1] == 3 else 2
+        search = GridSearchCV(KNet(max_iter=3, random_state=0), {"n_clusters": [2, 3, 4]}, cv=folds).fit(X)
+        assert search.best_params_ == {"n_clusters": expected}
+        assert np.ptp(search.cv_results_["mean_test_score"]) > 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_score_is_highest_for_the_true_groups_of_any_shape(seed):
+    X, y = make_circles(300, noise=0.03, factor=0.4, random_state=seed)
+    divided = np.where(X[:, 0] > 0, y, y + 2)
+    by_side = (X[:, 0] > 0).astype(np.int64)
+    assert path_silhouette(X, y) > 0.4
+    assert path_silhouette(X, y) > path_silhouette(X, divided) + 0.2
+    assert path_silhouette(X, y) > path_silhouette(X, by_side) + 0.2
+    X, y = blobs(4, seed=seed + 20)
+    merged = np.minimum(y, 2)
+    assert path_silhouette(X, y) > path_silhouette(X, merged)
+    noise = np.random.default_rng(seed).uniform(size=(300, 2))
+    for n_groups in (2, 5, 10):
+        assert abs(path_silhouette(noise, (noise[:, 0] * n_groups).astype(np.int64))) < 0.15
+
+
+def test_the_score_of_degenerate_partitions_is_the_lowest():
+    X = np.arange(12.0).reshape(6, 2)
+    assert path_silhouette(X, np.zeros(6, np.int64)) == -1
+    assert path_silhouette(X, np.arange(6)) == -1
+    assert path_silhouette(X[:3], np.array([0, 0, 1])) <= 1
+
+
+def test_the_score_of_many_rows_uses_a_fixed_sample():
+    X = blobs(n=5000)[0]
+    model = KNet(3, max_iter=1, random_state=0).fit(X)
+    assert model.score(X) == model.score(X, y=None) > 0.5
+
+
+# Progress
+
+
+def test_verbose_shows_iterations_without_any_setup_of_logging():
+    script = (
+        "from knet import KNet; from sklearn.datasets import make_blobs\n"
+        "KNet(2, max_iter=2, verbose=1, random_state=0).fit(make_blobs(60, random_state=0)[0])"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert result.stdout == ""
+    assert result.stderr.startswith("iteration 1: HSIC")
+    logged = "import logging; logging.basicConfig(level=logging.INFO)\n" + script
+    lines = subprocess.run([sys.executable, "-c", logged], capture_output=True, text=True, timeout=120).stderr
+    assert lines.count("iteration 1:") == 1
+    assert lines.startswith("INFO:knet:iteration 1")
+
+
+def test_a_line_has_a_reconstruction_only_if_there_is_one(caplog):
+    with caplog.at_level(logging.INFO, logger="knet"), progress.IterationReporter(1, 3) as report:
+        report(ROW)
+        report(ROW | {"reconstruction": 0.75})
+    assert caplog.messages == [
+        "iteration 1: HSIC 1.5000, change of K_U 0.2500, 0.12 s",
+        "iteration 1: HSIC 1.5000, reconstruction 0.7500, change of K_U 0.2500, 0.12 s",
+    ]
+
+
+def test_a_model_with_a_decoder_reports_its_reconstruction(caplog):
+    with caplog.at_level(logging.INFO, logger="knet"):
+        KNet(2, max_iter=1, verbose=1, random_state=0, advanced=Advanced(reconstruction_weight=1.0)).fit(blobs()[0])
+    assert "reconstruction" in caplog.text
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_the_bar_is_full_at_the_end_unless_the_fit_is_interrupted(monkeypatch, error):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    reporter = progress.IterationReporter(1, 10)
+    try:
+        with reporter as report:
+            report(ROW)
+            report(ROW | {"iteration": 2})
+            if error:
+                raise error
+    except KeyboardInterrupt:
+        pass
+    task = reporter.bar.tasks[0]
+    assert (task.completed, task.total) == (2, 10 if error else 2)
+    assert task.finished == (error is None)
+
+
+# Random states
+
+
+def test_a_generator_is_a_random_state():
+    X = blobs()[0]
+    first, second = (KNet(3, max_iter=2, random_state=np.random.default_rng(5)).fit(X) for _ in range(2))
+    np.testing.assert_array_equal(first.transform(X), second.transform(X))
+    generator = np.random.default_rng(5)
+    model = KNet(3, max_iter=2, random_state=generator).fit(X)
+    np.testing.assert_array_equal(model.transform(X), first.transform(X))
+    assert not np.array_equal(model.fit(X).transform(X), first.transform(X))  # a generator moves on, like a RandomState
+    assert model.recluster(X).shape == (len(X),)
