@@ -28,7 +28,7 @@ from knet._math.arrays import Floats
 from knet._math.centers import find_centers
 from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
-from knet._network.scaling import Scaling, learn_scaling
+from knet._network.scaling import learn_scaling
 from knet.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         if len(X) > SCORE_ROWS:
             X = X[np.sort(np.random.RandomState(0).permutation(len(X))[:SCORE_ROWS])]
         predictor = self.predictor_
-        return path_silhouette(Scaling(predictor.shift, predictor.scale)(X), predictor.assign(X))
+        return path_silhouette(predictor.scaling(X), predictor.assign(X))
 
     def kernel(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         """Return the learned kernel, exp(-||psi(x) - psi(y)||^2 / (2 sigma^2)) / sqrt(d(x) d(y)) [KERNEL].
