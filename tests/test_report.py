@@ -58,7 +58,7 @@ def test_training_that_did_not_converge_is_said(tmp_path):
     for sigma, said in (
         ("median", True),
         ("auto", False),
-    ):  # from a chosen start, training stops on the agreement with it
+    ):
         model, X, _ = fitted(tol=0.0, max_iter=1, sigma=sigma)
         model.report(X, tmp_path / f"{sigma}.html", n_refits=0)
         assert ("U still changed by" in (tmp_path / f"{sigma}.html").read_text(encoding="utf-8")) == said
