@@ -1,7 +1,7 @@
 """The targets of the default, given only the number of clusters: `python -m benchmarks.targets FOLDER`.
 
-FOLDER holds the data sets of the paper in `paper` and batteries of the clustering benchmark suite in `battery`. Cases run
-on one thread; with `--beside CHECKOUT`, the code of another checkout runs the same cases in turn.
+FOLDER holds the data sets of the paper in `paper` and batteries of the clustering benchmark suite in `battery`. Cases
+run on one thread; with `--beside CHECKOUT`, the code of another checkout runs the same cases in turn.
 """
 
 import argparse

@@ -192,7 +192,7 @@ def test_targets_are_spread_points_moved_without_change_of_shape(n_groups, n_com
 def test_means_that_are_in_place_stay_there(rng, n_groups, n_components):
     rotation = np.linalg.qr(rng.normal(size=(n_components, n_components)))[0]
     means = 7 * spread_points(n_groups, n_components) @ rotation
-    means = means - means.mean(0) + rng.normal(size=n_components)
+    means = rng.permutation(means - means.mean(0) + rng.normal(size=n_components))
     if n_components == 1 or n_groups <= n_components + 1:  # otherwise an assignment can be a local optimum
         placed = targets(means, 7)
         np.testing.assert_allclose(placed, means, atol=1e-6)

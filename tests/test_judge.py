@@ -242,3 +242,15 @@ def test_the_judge_prefers_the_truth_to_other_partitions(seed):
     verdicts = [judge.measure(labels) for labels in partitions]
     assert choose(verdicts, partitions, judge.structure) == 2
     assert verdicts[2].conductance == min(found.conductance for found in verdicts)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_a_gaussian_cloud_is_one_cloud_and_groups_are_not(seed, d):
+    rng = np.random.default_rng(seed)
+    cloud = rng.normal(size=(300, d))
+    halves = (cloud[:, 0] > 0).astype(np.int64)
+    judge = judge_of(cloud)
+    assert judge.is_one_cloud(judge.measure(halves))
+    groups = cloud + 8 * halves[:, None]
+    judge = judge_of(groups)
+    assert not judge.is_one_cloud(judge.measure(halves))

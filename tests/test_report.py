@@ -53,6 +53,17 @@ def page(tmp_path_factory):
     return path
 
 
+@pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
+def test_training_that_did_not_converge_is_said(tmp_path):
+    for sigma, said in (
+        ("median", True),
+        ("auto", False),
+    ):
+        model, X, _ = fitted(tol=0.0, max_iter=1, sigma=sigma)
+        model.report(X, tmp_path / f"{sigma}.html", n_refits=0)
+        assert ("U still changed by" in (tmp_path / f"{sigma}.html").read_text(encoding="utf-8")) == said
+
+
 def test_is_one_small_file_without_addresses(page):
     text = page.read_text(encoding="utf-8")
     assert len(text.encode()) < 2_000_000
@@ -97,7 +108,6 @@ def test_all_sections_and_facts_are_present(page):
         assert section in text
     assert "3 clusters" in text
     assert "refit on other rows" in text
-    assert "U still changed by" in text
     assert "SHA-256 of all rows" in text
     assert "random_state 0" in text
     assert "&#34;steps_per_iter&#34;: 30" in text

@@ -212,7 +212,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         single = settings.device.type == "mps" or X.dtype == np.float32
         X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator:
-            tasks = IterationTasks(self, 2 * settings.max_iter, X)  # there may be more restarts after the first
+            tasks = IterationTasks(self, settings.max_iter, X)
             rows = X_train if settings.scale == "none" else X_train.float()
             learned = Learner(settings, plan, rows, generator, rng, tasks).learn()
             learned.kept.encoder.to(X_train.dtype)

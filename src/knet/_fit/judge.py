@@ -58,7 +58,11 @@ class Judge:
         self.overall = overall_covariance(X, self.rounding)
         single = Gaussians.fit(X, np.ones((len(X), 1)), self.overall, self.rounding, tied=True)
         self.baseline = single.log_joint(X)[:, 0]
-        self.structure = self._structure(near)
+        self.structure, self.structure_error = self._structure(near)
+
+    def is_one_cloud(self, verdict: Verdict) -> bool:
+        """Say whether one Gaussian describes the rows as well as a partition does, and nothing else shows in them."""
+        return verdict.gain <= 0 and self.structure < 2 * self.structure_error
 
     def measure(self, labels: Labels) -> Verdict:
         """Measure a partition into groups 0, 1, ..., none of them empty."""
@@ -81,13 +85,14 @@ class Judge:
             found.append(model.log_own(self.X, labels) - self.baseline - penalty)
         return max(found, key=lambda gains: float(gains.mean()))
 
-    def _structure(self, near: Neighbors) -> float:
-        """Return the entropy of one Gaussian minus that of the rows, after Kozachenko and Leonenko, in nats."""
+    def _structure(self, near: Neighbors) -> tuple[float, float]:
+        """Return the entropy of one Gaussian minus that of the rows (Kozachenko, Leonenko), and its standard error."""
         (n, d), k = self.X.shape, min(JUDGE_NEIGHBORS, near.distances.shape[1])
         squares = np.square(near.distances[:, k - 1]) + 2 * self.rounding.sum()  # of two rounded rows
         log_volumes = d / 2 * np.log(np.pi * np.maximum(squares, 1e-12)) - gammaln(d / 2 + 1)
         entropy = digamma(n) - digamma(k) + log_volumes.mean()
-        return float(d / 2 * np.log(2 * np.pi) - self.baseline.mean() - entropy)
+        structure = d / 2 * np.log(2 * np.pi) - self.baseline.mean() - entropy
+        return float(structure), float(log_volumes.std() / np.sqrt(n))
 
 
 def choose(verdicts: Sequence[Verdict], partitions: Sequence[Labels], structure: float) -> int:

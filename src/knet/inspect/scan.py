@@ -11,9 +11,9 @@ jump
     the conductance with c + 1 clusters divided by the conductance with c. If c is right, an additional cluster has to
     cut through a group.
 
-A number is supported if its partition is stable and the jump is large. If the data are one homogeneous cloud, the
-conductance grows in small steps and every half gives another partition. A curved band gives the same partition every
-time, but its conductance also grows in small steps.
+A number is supported if its partition is stable, the jump is large, and a single Gaussian does not describe the rows as
+well. If the data are one homogeneous cloud, the conductance grows in small steps, and every half gives another
+partition. A curved band gives the same partition every time, but its conductance also grows in small steps.
 """
 
 from collections.abc import Iterable, Sequence
@@ -151,7 +151,7 @@ def _compare(
         for first, second in zip(found[::2], found[1::2], strict=True)
     ]
     measured = zip(counts, starts, np.mean(agreements, axis=0).tolist(), strict=True)
-    return [_table_row(*this, following[1]) for this, following in pairwise(measured)]
+    return [_table_row(*this, following[1], judge) for this, following in pairwise(measured)]
 
 
 def _cluster_half(X: Floats, half: Indices, counts: Sequence[int], seed: int) -> list[Labels]:
@@ -162,7 +162,7 @@ def _cluster_half(X: Floats, half: Indices, counts: Sequence[int], seed: int) ->
         return [extend(choose_from(pool, judge, c).labels, half, X) for c in counts]
 
 
-def _table_row(c: int, start: Start, stability: float, following: Start) -> dict[str, Any]:
+def _table_row(c: int, start: Start, stability: float, following: Start, judge: Judge) -> dict[str, Any]:
     """Return the measurements of a number of clusters as a plain row; those of the next number give the jump."""
     jump = following.verdict.conductance / start.verdict.conductance
     return {
@@ -172,7 +172,7 @@ def _table_row(c: int, start: Start, stability: float, following: Start) -> dict
         "jump": jump,
         "smallest_group": int(np.bincount(start.labels).min()),
         "method": start.method,
-        "supported": bool(stability >= MIN_STABILITY and jump >= MIN_JUMP),
+        "supported": bool(stability >= MIN_STABILITY and jump >= MIN_JUMP and not judge.is_one_cloud(start.verdict)),
     }
 
 

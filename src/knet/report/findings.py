@@ -155,7 +155,8 @@ def _warnings(model: KNet, rows: Sample, proba: Floats, stability: Stability | N
     """Return what a reader should know before using the clusters."""
     found = []
     change = model.history_[-1]["u_change"] if model.history_ else 0.0
-    if model.n_iter_ >= model.max_iter and change >= model.tol:
+    from_partition = bool(getattr(model, "selection_", None))  # then training stops on the agreement with it
+    if not from_partition and model.n_iter_ >= model.max_iter and change >= model.tol:
         found.append(
             f"Training stopped after {model.n_iter_} iterations, before it converged: U still changed by {change:.2g} "
             f"(tol={model.tol:g}). Increase max_iter."
