@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from knet._network.scaling import FAR
 from knet.estimator import KNet
 from knet.exceptions import KNetError
+from knet.tables.whole_files import write_whole
 
 OUTPUTS = ("label", "proba", "embedding")
 CHECK_ROWS = 500
@@ -52,9 +53,16 @@ class Graph(nn.Module):
 
 
 def to_onnx(
-    model: KNet, path: Path, columns: Sequence[str] | None = None, fill: Sequence[float | None] | None = None
+    model: KNet,
+    path: Path,
+    columns: Sequence[str] | None = None,
+    fill: Sequence[float | None] | None = None,
+    *,
+    overwrite: bool = True,
 ) -> float:
     """Write a model as an ONNX graph with the input `X` and the outputs `label`, `proba` and `embedding`.
+
+    The file is written completely or not at all.
 
     Parameters
     ----------
@@ -66,6 +74,8 @@ def to_onnx(
         Names of the columns of `X`, stored in the graph's metadata.
     fill : sequence of float or None, optional
         Value that replaces NaN in each column; with None, NaN stays and makes the row's results NaN.
+    overwrite : bool, default=True
+        Whether an existing file is replaced; with False it is an error.
 
     Returns
     -------
@@ -86,7 +96,7 @@ def to_onnx(
     onnx.helper.set_model_props(proto, {"columns": json.dumps(names), "producer": "knet"})
     content = proto.SerializeToString()
     error = _check(model, runtime.InferenceSession(content, providers=["CPUExecutionProvider"]))
-    path.write_bytes(content)
+    write_whole(Path(path), content, overwrite=overwrite)
     return error
 
 

@@ -14,13 +14,12 @@ from typing import Annotated, ParamSpec
 import typer
 
 from knet import __version__
-from knet.cli import demo, export, fit, info, predict, report, scan
+from knet.cli import INTERRUPTED, demo, export, fit, info, predict, report, scan
 from knet.cli.messages import say
 from knet.tables.whole_files import remove_unfinished
 
 P = ParamSpec("P")
 
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 app = typer.Typer(
@@ -64,6 +63,11 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
         except (ValueError, OSError, ImportError) as error:
             say(f"knet: {_message(error)}")
             raise typer.Exit(2) from error
+        except (MemoryError, RuntimeError) as error:  # torch raises a RuntimeError if memory is short
+            if not _out_of_memory(error):
+                raise
+            say("knet: The memory is not sufficient. Use fewer rows or columns, or a machine with more memory.")
+            raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
             say("knet: interrupted.")
             raise typer.Exit(INTERRUPTED) from error
@@ -76,6 +80,10 @@ def _message(error: Exception) -> str:
     if isinstance(error, ImportError) and error.name == "pyarrow":
         return "Reading tables needs pyarrow. Install it with: pip install 'knet[tables]'"
     return str(error)
+
+
+def _out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "not enough memory" in str(error) or "can't allocate" in str(error)
 
 
 def _print_version(wanted: bool) -> None:

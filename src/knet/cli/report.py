@@ -39,9 +39,9 @@ def report(
     """Write a report on a model and a table, as one HTML file that needs no network."""
     from knet.cli.columns import to_named_table
     from knet.cli.models import load_model
-    from knet.tables.write import check_target
+    from knet.tables.write import check_targets
 
-    check_target(output, force=force)
+    check_targets([output], [model, data], force=force)
     with limit_threads(threads):
         fitted, recipe = load_model(model)
         table, recipe = _read(data, recipe, target, header)
@@ -102,19 +102,18 @@ def write_report(
 ) -> None:
     """Write the report on the rows X; `labels` are their clusters if they are known already."""
     from knet.report import report
-    from knet.tables.write import new_file
 
     if n_refits:
         say(f"report: {n_refits} refits to measure stability ...")
-    with new_file(path, force=force) as temporary:
-        report(
-            model,
-            X,
-            temporary,
-            labels=labels,
-            target=facts.target,
-            ids=facts.ids,
-            source=facts.source,
-            command=facts.command,
-            n_refits=n_refits,
-        )
+    report(
+        model,
+        X,
+        path,
+        labels=labels,
+        target=facts.target,
+        ids=facts.ids,
+        source=facts.source,
+        command=facts.command,
+        n_refits=n_refits,
+        overwrite=force,
+    )

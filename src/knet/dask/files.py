@@ -33,7 +33,7 @@ from knet._math.threads import limit_threads
 from knet.blocks import ModelRef, columns
 from knet.tables.read import SUFFIXES, Source, check_suffix
 from knet.tables.recipe import Recipe, near_miss
-from knet.tables.whole_files import whole_file
+from knet.tables.whole_files import UNFINISHED_SUFFIX, whole_file, write_whole
 from knet.tables.write import Sink
 
 PART_ROWS = 4_000_000  # rows of a part of a Parquet file, rounded up to whole row groups
@@ -145,7 +145,7 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
     """Create the output folder, or check that it belongs to this job; `force` clears a folder of another job."""
     stamp = folder / STAMP
     if not stamp.exists():
-        if folder.is_dir() and any(folder.iterdir()):
+        if folder.is_dir() and any(path.suffix != UNFINISHED_SUFFIX for path in folder.iterdir()):
             raise FileExistsError(f"The folder {folder} is not empty, and knet did not write it. Choose another one.")
         _claim(stamp, job)
     found = _read_stamp(stamp)
@@ -168,8 +168,9 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
 def _claim(stamp: Path, job: Job) -> None:
     """Write the model's fingerprint into its folder; if two runs start at the same time, the first one writes it."""
     stamp.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError), open(stamp, "x", encoding="utf-8") as file:
-        json.dump({"knet": __version__, **job.stamp}, file, indent=1)
+    text = json.dumps({"knet": __version__, **job.stamp}, indent=1)
+    with suppress(FileExistsError):
+        write_whole(stamp, text.encode(), overwrite=False)
 
 
 def remove_stale(parts: list[FilePart]) -> None:
@@ -214,8 +215,6 @@ def label_part(part: FilePart, job: Job) -> Done:
     if found is not None and {name: found.get(name) for name in origin} == origin:
         return Done(found["rows"], found["sizes"], skipped=True)
     part.output.parent.mkdir(parents=True, exist_ok=True)
-    for stale in part.output.parent.glob(f".{glob.escape(part.output.name)}.*"):
-        stale.unlink(missing_ok=True)  # left by a worker that was killed
     with limit_threads(job.threads):
         return _write(part, job, origin)
 

@@ -20,10 +20,13 @@ import pyarrow.csv as pa_csv
 import pyarrow.feather as pa_feather
 import pyarrow.parquet as pa_parquet
 
+from knet.tables.whole_files import check_readable
+
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".csv", ".tsv", ".parquet", ".feather", ".npy", ".npz")
 ROWS_AT_A_TIME = 65_536
 CSV_BLOCK = 2**20  # bytes of text at a time
+HEADER_BYTES = 2**22  # a longer first line is an error
 STDIN = "-"
 
 
@@ -48,8 +51,8 @@ class Source(AbstractContextManager["Source"]):
         self.stream: IO[bytes] | None = None
         self.first = b""
         self.n_rows = self.rows_read = self.blocks_read = 0
-        if path != STDIN and not Path(path).is_file():
-            raise FileNotFoundError(f"There is no file {path}.")
+        if path != STDIN:
+            check_readable(Path(path))
         try:
             with _named(self.label):
                 self.names = self._unique(self._open(header))
@@ -138,9 +141,7 @@ class Source(AbstractContextManager["Source"]):
     def _header(self, header: bool | None) -> list[str]:
         """Read the first record of a text file; if it is data, keep it for the reader."""
         assert self.stream is not None
-        first = self.stream.readline()
-        while first.count(b'"') % 2 and (more := self.stream.readline()):
-            first += more
+        first = _first_record(self.stream)
         text = first.decode("utf-8-sig").strip("\r\n")
         if not text:
             raise ValueError(f"{self.label} is empty.")
@@ -219,6 +220,19 @@ class Source(AbstractContextManager["Source"]):
             yield pa.table([pa.array(np.ascontiguousarray(column)) for column in block.T], names=self.names)
 
 
+def _first_record(stream: IO[bytes]) -> bytes:
+    """Return the first line, and those after it while a quote is open."""
+    lines, n_quotes, n_bytes = list[bytes](), 0, 0
+    while line := stream.readline(HEADER_BYTES):
+        lines.append(line)
+        n_quotes, n_bytes = n_quotes + line.count(b'"'), n_bytes + len(line)
+        if n_bytes >= HEADER_BYTES:
+            raise ValueError(f"the header has more than {HEADER_BYTES:,} bytes: a line end or a quote is missing.")
+        if n_quotes % 2 == 0:
+            break
+    return b"".join(lines)
+
+
 def _stdin() -> IO[bytes]:
     """Return standard input, unbuffered: a reader in another thread must not hold its lock when the program ends."""
     try:
@@ -267,6 +281,8 @@ def _named(label: str) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise ValueError(f"{label} is not UTF-8 text: {error}") from error
+    except csv.Error as error:  # such as a field that is too long
+        raise ValueError(f"The header of {label} cannot be read: {error}.") from error
     except (pa.ArrowException, ValueError) as error:
         text = str(error)
         raise ValueError(text if text.startswith(label) or label in text else f"{label}: {text}") from error
