@@ -354,7 +354,12 @@ def test_checkers_of_sources_can_fail():
     assert complaints_about_print("_fit.loop", "# print('x')\nconsole.print('x')") == []
     assert complaints_about_file_name("_math.utils", "")
     assert complaints_about_file_name("_math.kernels", "") == []
-    for source in ("import pickle", "from pickle import loads", "def f():\n    import cloudpickle as c", "import os, dill"):
+    for source in (
+        "import pickle",
+        "from pickle import loads",
+        "def f():\n    import cloudpickle as c",
+        "import os, dill",
+    ):
         assert complaints_about_pickle("model_file", source)
         assert complaints_about_pickle("blocks", source) == []
     for source in ("[f(one) for one in X]", "def f(one): pass", "one = 1"):
