@@ -8,7 +8,7 @@ import csv
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -113,6 +113,7 @@ class Source(AbstractContextManager["Source"]):
                 yield from self._counted(pa.Table.from_batches([batch]) for batch in batches)
         elif self.suffix == ".feather":
             table = pa_feather.read_table(self.path, memory_map=True)
+            table.validate(full=True)  # the offsets in a damaged file could point outside of the memory
             self.n_rows = len(table)
             yield from self._counted(_slices(table))
         else:
@@ -177,17 +178,9 @@ class Source(AbstractContextManager["Source"]):
     def _csv(self, types: Mapping[str, Any], only: list[str] | None) -> Iterator[pa.Table]:
         """Yield the rows of a text file, all at once if `only` is None; a wrong number of fields is an error."""
         assert self.stream is not None
-        bad: list[pa_csv.InvalidRow] = []
-
-        def note(row: pa_csv.InvalidRow) -> str:
-            bad.append(row)
-            return "error"
-
         options = {
             "read_options": pa_csv.ReadOptions(column_names=self.names, use_threads=False, block_size=CSV_BLOCK),
-            "parse_options": pa_csv.ParseOptions(
-                delimiter=DELIMITERS[self.suffix], newlines_in_values=True, invalid_row_handler=note
-            ),
+            "parse_options": pa_csv.ParseOptions(delimiter=DELIMITERS[self.suffix], newlines_in_values=True),
             "convert_options": pa_csv.ConvertOptions(column_types=dict(types), include_columns=only),
         }
         stream: Any = _Chained(self.first, self.stream) if self.first else self.stream
@@ -201,14 +194,13 @@ class Source(AbstractContextManager["Source"]):
         except pa.ArrowInvalid as error:
             if "Empty CSV file" in str(error):
                 return
-            raise ValueError(self._explain(str(error), bad)) from error
+            raise ValueError(self._explain(str(error))) from error
 
-    def _explain(self, message: str, bad: Sequence[Any]) -> str:
+    def _explain(self, message: str) -> str:
         """Return an error message that names the row or the column."""
-        if bad:
-            row, width = bad[0], len(self.names)
-            place = f"Row {row.number}" if row.number else "A row"
-            return f"{place} has {row.actual_columns} fields but the header has {width}: {row.text[:80]!r}"
+        if found := re.search(r"(?:Row #(\d+): )?Expected \d+ columns, got (\d+): (.*)", message, re.DOTALL):
+            place = f"Row {found[1]}" if found[1] else "A row"
+            return f"{place} has {found[2]} fields but the header has {len(self.names)}: {found[3][:80]!r}"
         if found := re.search(r"In CSV column #(\d+): (.*)", message, re.DOTALL):
             return f"column {self.names[int(found[1])]!r}: {found[2]}"
         return message
@@ -290,7 +282,16 @@ def _named(label: str) -> Iterator[None]:
 
 def _read_array(path: str) -> Any:
     """Return the two-dimensional array of a NumPy file; rows of a large NPY file stay on disk."""
-    loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    try:
+        return _two_dimensional(np.load(path, mmap_mode="r", allow_pickle=False), path)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # NumPy raises errors of many types for a damaged file
+        raise ValueError(f"{path} is not a NumPy file, or it is damaged: {error}") from error
+
+
+def _two_dimensional(loaded: Any, path: str) -> Any:
+    """Return the two-dimensional array of numbers in a loaded file."""
     if isinstance(loaded, np.ndarray):
         array: Any = loaded
     else:
