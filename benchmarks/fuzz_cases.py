@@ -320,7 +320,6 @@ ALLOWED: dict[str, list[Any]] = {
     "tol": [0.0, 1.0],
     "batch_size": ["auto", 2, 100],
     "learning_rate": [1e-5, 0.5],
-    "advanced__init": ["identity", "pretrain"],
     "advanced__u_columns": ["c-1", "c"],
     "advanced__degrees": ["fixed", "differentiated"],
     "advanced__laplacian": ["auto", "dense", "blocked", "nystroem"],

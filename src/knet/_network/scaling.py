@@ -10,7 +10,7 @@ from knet._math.arrays import Floats
 from knet.exceptions import KNetDataWarning, warn_user
 
 FAR = 1e12  # scaled values are clipped here: their squares are still finite in single precision
-NEAR = 1e-12  # columns with smaller deviations give no finite scores in single precision
+NEAR = 1e-6  # smaller deviations are lost in the rounding of an embedding in single precision
 BLOCK_ROWS = 65_536  # rows that are read in double precision at a time
 
 
