@@ -5,12 +5,14 @@ Every input is made from its kind and a seed, and a failure is printed with the 
 """
 
 import argparse
+import io
 import multiprocessing
 import sys
 import time
 import traceback
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -39,7 +41,7 @@ def run_case(kind: str, seed: int) -> tuple[str, float]:
     """Return how a case ended (accepted, refused, or the text of a failure), and its seconds."""
     rng = np.random.default_rng([zlib.crc32(kind.encode()), seed])
     started = time.process_time()  # of this process, since other programs may use the same cores
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, redirect_stderr(io.StringIO()):  # notes about the tables
         try:
             ended = "accepted" if CASES[kind](rng, Path(folder)) else "refused"
         except Exception as error:

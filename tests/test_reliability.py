@@ -22,7 +22,7 @@ import knet.cli.results
 from knet import Advanced, KNet, load, model_file
 from knet._network import build
 from knet.cli.app import app
-from knet.exceptions import ModelFileError
+from knet.exceptions import ModelFileError, NumericalError
 from knet.export import to_onnx
 from knet.model_checks import ARRAYS
 from knet.tables import whole_files
@@ -598,6 +598,23 @@ def test_too_little_memory_is_one_line(data, tmp_path, monkeypatch):
 
         monkeypatch.setattr(KNet, "fit", fit)
         refuses(call("fit", data, "-c", 2, "-o", tmp_path / "m"), "memory is not sufficient")
+
+
+def test_errors_of_knet_are_one_line_and_defects_are_not_hidden(data, saved, tmp_path, monkeypatch):
+    def fit(self, X, y=None):
+        raise error
+
+    monkeypatch.setattr(KNet, "fit", fit)
+    error = NumericalError("the objective is infinite")
+    refuses(call("fit", data, "-c", 2, "-o", tmp_path / "m"), "the objective is infinite")
+    error = KeyError("a defect")
+    assert call("fit", data, "-c", 2, "-o", tmp_path / "m").exit_code == 1
+
+    def export(*args, **options):
+        raise RuntimeError("line 1\nline 2")
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+    refuses(call("export", saved, "--onnx", tmp_path / "m.onnx"), "torch.onnx.export failed: line 1 line 2")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

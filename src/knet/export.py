@@ -129,6 +129,9 @@ def _trace(graph: Graph, n_features: int) -> Any:
                 dynamo=True,
                 verbose=False,
             )
+        except Exception as error:  # the exporter has many errors, with messages of many lines
+            reason = " ".join(str(error.__cause__ or error).split())[:300]
+            raise KNetError(f"torch.onnx.export failed: {reason}") from error
         finally:
             logging.getLogger("torch.onnx").setLevel(level)
     if program is None:
