@@ -168,7 +168,7 @@ PARTS: dict[str, tuple[Callable[[Path, int, int], list[Row]], list[str], float]]
     "memory": (memory, MEMORY, 0.1),
     "races": (races, ["command", "pairs without --force", "exactly one created the file", "files partial"], 0.1),
     "dask": (fault_dask.faults, fault_dask.COLUMNS, 0.01),
-    "soak": (soak, ["threads", "calls", "rows labelled", "seconds", "memory at the start", "memory at the end"], 1.0),
+    "soak": (soak, ["threads", "calls", "rows labelled", "seconds", "memory at the start", "memory at the end"], 50.0),
 }
 
 

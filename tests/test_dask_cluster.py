@@ -238,7 +238,7 @@ def test_a_second_run_does_what_is_left(client, big, model_file, model, frame, t
     out = tmp_path / "out"
     assert json.loads(call(client, model_file, big / "[0-2].parquet", "-o", out).stdout)["parts"] == 3
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
-    (out / ".3.parquet.half").write_text("left by a killed worker")
+    (out / ".3.parquet.0123abcd.unfinished").write_text("left by a killed worker")
     done = json.loads(call(client, model_file, big, "-o", out).stdout)
     assert (done["parts"], done["skipped"]) == (6, 3)
     assert all(path.stat().st_mtime_ns == moment for path, moment in before.items())

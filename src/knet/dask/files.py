@@ -24,7 +24,8 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 try:
-    from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
+    from distributed import CancelledError, Client, Future, KilledWorker, LocalCluster, as_completed
+    from distributed.comm import CommClosedError
 except ImportError as error:
     raise ImportError(f"--dask needs {error.name}. Install it with: pip install 'knet[dask]'") from error
 
@@ -274,9 +275,24 @@ def cluster(spec: str) -> Iterator[Client]:
         raise ConnectionError(
             f"No Dask scheduler answers at {spec}. Check that it is running, and the port."
         ) from error
-    with client:
+    with _quiet_logs(), client:
         _check_workers(client, spec)
         yield client
+
+
+@contextmanager
+def _quiet_logs() -> Iterator[None]:
+    """Silence the logs of Dask: if its scheduler is lost, they contain tracebacks, and our own error says it."""
+    names = ("distributed", "distributed.client", "distributed.core", "distributed.comm", "asyncio", "tornado")
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _check_workers(client: Client, spec: str) -> None:
@@ -318,8 +334,14 @@ def run(client: Client, parts: list[FilePart], job: Job) -> Iterator[Done]:
             done = _result(future, running.pop(future))
             submit(1)
             yield done
+    except (CommClosedError, CancelledError) as error:
+        raise ConnectionError(
+            "The connection to the Dask scheduler was lost. Finished parts are complete: run the command again, and it "
+            "labels the rest."
+        ) from error
     finally:
-        client.cancel(list(running))
+        with suppress(CommClosedError, CancelledError):
+            client.cancel(list(running))
 
 
 def _result(future: Future, part: FilePart) -> Done:
