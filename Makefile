@@ -9,13 +9,15 @@ DATA ?= $(wildcard ../shared/datasets/paper)
 PARTS ?=
 REPRODUCE = OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(PARTS) $(if $(DATA),--data $(DATA))
 
-.PHONY: help install peers demo test test-slow reproduce reproduce-full bench lint format clean
+.PHONY: help install peers demo test test-slow fuzz faults reproduce reproduce-full bench lint format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       train on 1 % of a 30,000-row spiral, label all of it, save a model and a picture"
 	@echo "make test       the test suite, without the slow reproductions"
 	@echo "make test-slow  the reproductions of the paper"
+	@echo "make fuzz       10,000 hostile model files, tables, rows and parameters [CASES=N] [SEED=S]; make test has a short form"
+	@echo "make faults     1,000 kills, full disks, little memory, two writers, lost workers; rewrites docs/reliability.md [KILLS=N]"
 	@echo "make reproduce  the paper's tables and figures, quick form: one seed, small data sets, a few minutes"
 	@echo "make reproduce-full [DATA=folder] [PARTS=\"full oos\"]  the long form, which writes docs/reproduction.md"
 	@echo "make peers      install the packages of the other algorithms, for the reproduction"
@@ -41,6 +43,18 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+
+# Attacks with inputs and faults from seeds; a failure is printed with the command that repeats it. Few faults (KILLS=50) take
+# minutes, the default half an hour.
+CASES ?= 10000
+KILLS ?= 1000
+SEED ?= 0
+fuzz: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz --cases $(CASES) --seed $(SEED)
+
+faults: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz --cases $(CASES) --seed $(SEED) --write
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults --kills $(KILLS) --seed $(SEED) --write
 
 # The packages of the other algorithms; the tables name those that are not installed.
 peers: $(STAMP)

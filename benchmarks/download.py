@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from knet.datasets.public_files import PUBLIC_FILES, download
+from knet.datasets.public_files import PUBLIC_FILES, download, file_hash
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -16,7 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for name in options.names:
             for path in download(name, options.folder):
-                print(path)
+                print(f"{path}  sha256 {file_hash(path)}")
     except (OSError, ValueError) as error:
         print(f"download: {error}", file=sys.stderr)
         return 2

@@ -317,12 +317,17 @@ def test_scales_may_be_mixed(dtype):
     assert_sound(model, X)
 
 
-@pytest.mark.parametrize("scale", [1e30, 1e300])
+@pytest.mark.parametrize("scale", [1e-300, 1e-100, 1e-30, 1e30, 1e300])
 def test_unscaled_data_beyond_single_precision_is_refused(scale):
     assert_refused(rows() * scale, "scale='none'", "scale='auto'", model=quick(scale="none"))
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e4])
+def test_unscaled_tiny_data_in_single_precision_is_refused():
+    X = (rows() * 1e-38).astype(np.float32)
+    assert_refused(X, "scale='none'", "standard deviation of at least 1e-06", model=quick(scale="none"))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e4])
 def test_unscaled_data_of_extreme_size_gives_sound_labels_or_a_warning(recwarn, scale):
     X = rows() * scale
     model = quick(scale="none").fit(X)

@@ -234,11 +234,22 @@ def test_a_folder_is_labelled_file_by_file(client, big, model_file, model, frame
     assert json.loads(again.stdout)["sizes"] == said["sizes"]
 
 
+def test_a_lost_scheduler_is_one_line(client, big, model_file, tmp_path, monkeypatch):
+    def lost(future, part):
+        raise files.CommClosedError("in <TCP (closed)>: Stream is closed")
+
+    monkeypatch.setattr(files, "_result", lost)
+    result = call(client, model_file, big, "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "connection to the Dask scheduler was lost" in result.stderr
+    assert "run the command again" in result.stderr
+
+
 def test_a_second_run_does_what_is_left(client, big, model_file, model, frame, tmp_path):
     out = tmp_path / "out"
     assert json.loads(call(client, model_file, big / "[0-2].parquet", "-o", out).stdout)["parts"] == 3
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
-    (out / ".3.parquet.half").write_text("left by a killed worker")
+    (out / ".3.parquet.0123abcd.unfinished").write_text("left by a killed worker")
     done = json.loads(call(client, model_file, big, "-o", out).stdout)
     assert (done["parts"], done["skipped"]) == (6, 3)
     assert all(path.stat().st_mtime_ns == moment for path, moment in before.items())

@@ -203,19 +203,73 @@ def test_rcv_without_usable_articles_is_named(tmp_path, rng):
         load_paper("rcv", tmp_path)
 
 
-def test_download_fetches_once_and_leaves_nothing_unfinished(tmp_path, monkeypatch):
-    source = tmp_path / "source"
-    source.write_text("content")
-    monkeypatch.setitem(public_files.PUBLIC_FILES, "cancer", (PublicFile("file", source.as_uri()),))
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """A function that publishes a content as the file of the cancer data, and returns its address."""
+
+    def publish(content, name="file", check=lambda path: None):
+        source = tmp_path / "source"
+        source.write_bytes(content)
+        monkeypatch.setitem(public_files.PUBLIC_FILES, "cancer", (PublicFile(name, source.as_uri(), check),))
+        return source
+
+    return publish
+
+
+def test_download_fetches_once_and_leaves_nothing_unfinished(tmp_path, published, caplog):
     folder = tmp_path / "new" / "folder"
-    assert download("cancer", folder) == [folder / "file"]
-    source.write_text("other")
+    published(b"content")
+    with caplog.at_level("INFO"):
+        assert download("cancer", folder) == [folder / "file"]
+    assert "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73" in caplog.text
+    published(b"other")
     download("cancer", folder)
     assert (folder / "file").read_text() == "content"
-    monkeypatch.setitem(public_files.PUBLIC_FILES, "cancer", (PublicFile("more", (tmp_path / "gone").as_uri()),))
-    with pytest.raises(OSError, match="gone could not be downloaded"):
+    published(b"other", "more").unlink()
+    with pytest.raises(OSError, match="source could not be downloaded"):
         datasets.download("cancer", folder)
     assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+CANCER_ROW = b"1000025,5,1,1,1,2,1,3,1,1,2\n"
+
+
+@pytest.mark.parametrize("content", [b"<html>moved</html>", CANCER_ROW * 5, b"", b"\xff\x00" * 40])
+def test_a_download_that_is_not_the_known_file_is_not_kept(tmp_path, published, content):
+    published(content, check=public_files.check_cancer)
+    with pytest.raises(ValueError, match="not the expected file, so it was not kept"):
+        download("cancer", tmp_path / "folder")
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+def test_the_known_cancer_file_is_kept(tmp_path, published):
+    lines = [CANCER_ROW] * 444 + [CANCER_ROW[:-2] + b"4\n"] * 239 + [b"1057013,8,4,5,1,2,?,7,3,1,4\n"] * 16
+    published(b"".join(lines), check=public_files.check_cancer)
+    assert download("cancer", tmp_path / "folder")[0].exists()
+
+
+@pytest.mark.parametrize("check", ["check_faces", "check_rcv_tokens", "check_rcv_topics"])
+@pytest.mark.parametrize("content", [b"", b"nothing", b"\x1f\x8b\x08\x00cut", b".I 1\n.W\na b\n"])
+def test_wrong_archives_are_not_kept(tmp_path, published, check, content):
+    published(content, check=getattr(public_files, check))
+    with pytest.raises(ValueError, match="not the expected file"):
+        download("cancer", tmp_path / "folder")
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+def test_a_download_that_stops_early_is_not_kept(tmp_path, published, monkeypatch):
+    published(b"content")
+    genuine = public_files.urllib.request.urlopen
+
+    def cut(url, timeout):
+        answer = genuine(url, timeout=timeout)
+        answer.headers.replace_header("Content-Length", "700")
+        return answer
+
+    monkeypatch.setattr(public_files.urllib.request, "urlopen", cut)
+    with pytest.raises(OSError, match="ended after 7 of 700 bytes"):
+        download("cancer", tmp_path / "folder")
+    assert list((tmp_path / "folder").iterdir()) == []
 
 
 def test_what_cannot_be_downloaded_is_named(tmp_path):

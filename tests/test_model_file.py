@@ -455,7 +455,7 @@ def test_a_missing_file_is_a_missing_file(tmp_path):
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-@pytest.mark.parametrize("place", ["save_file", "os.replace", "os.fsync"])
+@pytest.mark.parametrize("place", ["write_bytes", "replace", "fsync"])
 @pytest.mark.parametrize("existing", [True, False])
 def test_a_crash_leaves_the_old_file_and_no_other(monkeypatch, model, path, place, existing, error):
     if existing:
@@ -463,12 +463,12 @@ def test_a_crash_leaves_the_old_file_and_no_other(monkeypatch, model, path, plac
     before = path.read_bytes() if existing else None
 
     def crash(*args, **kwargs):
-        if place == "save_file":
-            with open(args[1], "wb") as file:
+        if place == "write_bytes":
+            with open(args[0], "wb") as file:
                 file.write(b"half")
         raise error
 
-    monkeypatch.setattr(model_file if place == "save_file" else os, place.removeprefix("os."), crash)
+    monkeypatch.setattr(Path if place == "write_bytes" else os, place, crash)
     with pytest.raises(type(error)):
         model.save(path, overwrite=True)
     monkeypatch.undo()

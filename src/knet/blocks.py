@@ -175,6 +175,7 @@ def _cut(block: Any, start: int) -> Any:
 def _numbers(piece: Any, model: BlockModel, dtype: DTypeLike) -> Floats:
     """Return some rows as an array; from a table, take the model's columns by name, in the model's order."""
     if isinstance(piece, np.ndarray):
+        rules.check_unmasked(piece)
         X: Floats = np.asarray(piece, dtype=dtype)
     else:
         is_arrow = hasattr(piece, "schema")

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from knet._network.scaling import FAR
 from knet.estimator import KNet
 from knet.exceptions import KNetError
+from knet.tables.whole_files import write_whole
 
 OUTPUTS = ("label", "proba", "embedding")
 CHECK_ROWS = 500
@@ -64,9 +65,16 @@ def _asinh(X: Tensor) -> Tensor:
 
 
 def to_onnx(
-    model: KNet, path: Path, columns: Sequence[str] | None = None, fill: Sequence[float | None] | None = None
+    model: KNet,
+    path: Path,
+    columns: Sequence[str] | None = None,
+    fill: Sequence[float | None] | None = None,
+    *,
+    overwrite: bool = True,
 ) -> float:
     """Write a model as an ONNX graph with the input `X` and the outputs `label`, `proba` and `embedding`.
+
+    The file is written completely or not at all.
 
     Parameters
     ----------
@@ -78,6 +86,8 @@ def to_onnx(
         Names of the columns of `X`, stored in the graph's metadata.
     fill : sequence of float or None, optional
         Value that replaces NaN in each column; with None, NaN stays and makes the row's results NaN.
+    overwrite : bool, default=True
+        Whether an existing file is replaced; with False it is an error.
 
     Returns
     -------
@@ -98,7 +108,7 @@ def to_onnx(
     onnx.helper.set_model_props(proto, {"columns": json.dumps(names), "producer": "knet"})
     content = proto.SerializeToString()
     error = _check(model, runtime.InferenceSession(content, providers=["CPUExecutionProvider"]))
-    path.write_bytes(content)
+    write_whole(Path(path), content, overwrite=overwrite)
     return error
 
 
@@ -131,6 +141,9 @@ def _trace(graph: Graph, n_features: int) -> Any:
                 dynamo=True,
                 verbose=False,
             )
+        except Exception as error:  # the exporter has many errors, with messages of many lines
+            reason = " ".join(str(error.__cause__ or error).split())[:300]
+            raise KNetError(f"torch.onnx.export failed: {reason}") from error
         finally:
             logging.getLogger("torch.onnx").setLevel(level)
     if program is None:

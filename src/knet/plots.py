@@ -7,6 +7,7 @@ markers, and each cluster is labelled with its number.
 
 from collections.abc import Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from knet.inspect import views
 from knet.inspect.palette import COLORS
 from knet.inspect.samples import Sample, column_names, sample_rows
 from knet.inspect.scan import MIN_JUMP, MIN_STABILITY, Scan
+from knet.tables.whole_files import whole_file
 
 # The maximum number of rows in a plot.
 SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, SPECTRUM_ROWS = 5000, 400, 2000, 800
@@ -236,7 +238,11 @@ def animation(model: KNet, path: str | PathLike[str], *, milliseconds: int = 400
     flat, labels, note = views.plane_of_iterations(np.asarray(embeddings, dtype=np.float64), model.cluster_centers_)
     frames = [Image.fromarray(_frame(points, labels, index, note, size)) for index, points in enumerate(flat)]
     durations = [milliseconds] * (len(frames) - 1) + [4 * milliseconds]
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0)
+    kind = {".gif": "GIF", ".webp": "WEBP"}.get(Path(path).suffix.lower())
+    if kind is None:
+        raise ValueError(f"An animation must end in .gif or .webp. Got {str(path)!r} instead.")
+    with whole_file(Path(path)) as temporary:
+        frames[0].save(temporary, kind, save_all=True, append_images=frames[1:], duration=durations, loop=0)
 
 
 def _frame(points: Floats, labels: Labels, index: int, note: str, size: int) -> Any:

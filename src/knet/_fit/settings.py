@@ -1,8 +1,9 @@
 """The parameters of a fit: the rules they are checked by, and their values with every "auto" resolved."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -48,6 +49,8 @@ ADVANCED_RULES: dict[str, tuple[Any, ...]] = {
     "keep_embeddings": (rules.instance(bool, "a bool"),),
 }
 
+MAX_NETWORK_BYTES = 2 * 2**30
+
 Callback = Callable[[dict[str, float]], object]
 
 
@@ -56,6 +59,19 @@ def check_parameters(owner: str, params: Mapping[str, Any]) -> None:
     rules.check_parameters(owner, params, RULES)
     if params["advanced"] is not None:
         rules.check_parameters("Advanced", params["advanced"].get_params(deep=False), ADVANCED_RULES)
+
+
+def check_network_size(n_features: int, hidden_layer_sizes: Sequence[int], n_components: int) -> None:
+    """Raise before the allocation if one copy of the default network would need more than `MAX_NETWORK_BYTES`."""
+    layers = sum(n_in * n_out for n_in, n_out in pairwise([n_features, *hidden_layer_sizes, n_components]))
+    linear_map = n_features * (n_components if n_components >= n_features else n_features)  # else: a covariance matrix
+    needed = 8 * (layers + linear_map)
+    if needed > MAX_NETWORK_BYTES:
+        raise ValueError(
+            f"With {n_features:,} columns, hidden_layer_sizes={tuple(hidden_layer_sizes)} and "
+            f"n_components={n_components:,}, the network would need {needed / 2**30:.1f} GB. Reduce the columns first, "
+            "for example with sklearn's PCA(50) or TruncatedSVD(50), or lower hidden_layer_sizes and n_components."
+        )
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,10 @@ class Settings:
         advanced: Advanced = params["advanced"] or Advanced()
         hidden, width, lam = params["hidden_layer_sizes"], params["n_components"], advanced.reconstruction_weight
         auto_units, auto_batch = min(max(128, 2 * n_features), 512), min(max(64, 4 * n_clusters), 256)
+        hidden_layer_sizes = (auto_units, auto_units) if isinstance(hidden, str) else tuple(hidden)
+        if params["encoder"] is None:
+            n_components = n_features + 1 if isinstance(width, str) else width or n_features
+            check_network_size(n_features, hidden_layer_sizes, n_components)
         return cls(
             n_clusters=n_clusters,
             sigma=params["sigma"],
@@ -113,7 +133,7 @@ class Settings:
             memory_budget=advanced.memory_budget * 2**20,
             module=params["encoder"],
             init=advanced.init,
-            hidden_layer_sizes=(auto_units, auto_units) if isinstance(hidden, str) else tuple(hidden),
+            hidden_layer_sizes=hidden_layer_sizes,
             n_features=n_features,
             embedding_width=None if isinstance(width, str) else width or n_features,
             n_init=int(params["n_init"]),

@@ -86,6 +86,7 @@ def check_parameters(owner: str, params: Mapping[str, Any], rules: Mapping[str, 
 
 def check_columns(X: Any) -> None:
     """Raise a message that names the columns that are not real numbers, and says what to do about them."""
+    check_unmasked(X)
     if isinstance(X, np.ndarray | list | tuple):
         kind = np.asarray(X).dtype.kind if len(X) else "f"
         if kind == "c":
@@ -99,6 +100,16 @@ def check_columns(X: Any) -> None:
             f"KNet needs numbers in every column, but {_some(bad)} hold{'s' if len(bad) == 1 else ''} other values. "
             "Drop these columns or encode them first, for example with "
             "knet.tables.Recipe(one_hot=True, dates=True) in a Pipeline."
+        )
+
+
+def check_unmasked(X: Any) -> None:
+    """Raise if X has masked values: as a plain array it would contain the numbers behind the mask."""
+    parts = X if isinstance(X, list | tuple) else [X]
+    if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
+        raise ValueError(
+            "X is a masked array with masked values, and KNet would use the numbers behind the mask. Replace them "
+            "first, for example with X.filled(np.nan) and sklearn's SimpleImputer, or pass X.data to use these numbers."
         )
 
 

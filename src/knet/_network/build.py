@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from knet._math.threads import one_thread
 from knet._network.mlp import Copies, Encoder, ResidualMLP, linear_start
 from knet._network.pretrain import pretrain
 
@@ -46,5 +47,6 @@ def build_networks(
         return Networks(make(P).to(X.device), make(back).to(X.device) if with_decoder else None)
     encoder = make(torch.zeros_like(P), zero_last=False).to(X.device)
     decoder = make(torch.zeros_like(back), zero_last=False).to(X.device)
-    pretrain(encoder, decoder, X, P, n_restarts=n_restarts, generator=generator)
+    with one_thread():  # the batches are small: on a busy machine, threads would wait for each other in every step
+        pretrain(encoder, decoder, X, P, n_restarts=n_restarts, generator=generator)
     return Networks(encoder, decoder if with_decoder else None)

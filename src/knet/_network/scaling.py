@@ -10,6 +10,7 @@ from knet._math.arrays import Floats
 from knet.exceptions import KNetDataWarning, warn_user
 
 FAR = 1e12  # scaled values are clipped here: their squares are still finite in single precision
+NEAR = 1e-6  # smaller deviations are lost in the rounding of an embedding in single precision
 BLOCK_ROWS = 65_536  # rows that are read in double precision at a time
 TAIL_ROWS = 20_000  # rows in the sample that decides which columns have heavy tails
 HEAVY_TAIL = 2.0  # absolute skewness above which a column is compressed; that of an exponential distribution
@@ -152,6 +153,11 @@ def _check_unscaled(largest: Floats, deviations: Floats) -> None:
         raise ValueError(
             f"With scale='none', columns must stay within {FAR:g}; the largest value is {largest.max():.3g}. "
             "Use scale='auto' or scale the columns first."
+        )
+    if len(deviations) and deviations.max() < NEAR:
+        raise ValueError(
+            f"With scale='none', a column must have a standard deviation of at least {NEAR:g}; the largest is "
+            f"{deviations.max():.3g}. Use scale='standard' or scale the columns first."
         )
     if len(deviations) and not 1e-3 < np.median(deviations) < 1e3:
         warn_user(

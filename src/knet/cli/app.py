@@ -14,14 +14,14 @@ from typing import Annotated, ParamSpec
 import typer
 
 from knet import __version__
-from knet.cli import demo, export, fit, info, predict, report, scan
+from knet.cli import INTERRUPTED, demo, export, fit, info, predict, report, scan
 from knet.cli.messages import say
 from knet.tables.whole_files import remove_unfinished
 
 P = ParamSpec("P")
 
-INTERRUPTED = 130
 BROKEN_PIPE = 141
+OUT_OF_MEMORY = ("not enough memory", "can't allocate memory")  # in the RuntimeError of torch
 
 app = typer.Typer(
     name="knet",
@@ -61,8 +61,10 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
         except BrokenPipeError as error:  # the reader of our output closed it, as `head` does
             sys.stderr.close()
             raise SystemExit(BROKEN_PIPE) from error
-        except (ValueError, OSError, ImportError) as error:
-            say(f"knet: {_message(error)}")
+        except Exception as error:
+            if (text := _message(error)) is None:
+                raise
+            say(f"knet: {text}")
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:
             say("knet: interrupted.")
@@ -71,11 +73,14 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
     return wrapped
 
 
-def _message(error: Exception) -> str:
-    """Return the text of an error; if Arrow is missing, how to install it."""
+def _message(error: Exception) -> str | None:
+    """Return the text of an error that the user can correct; None for a defect of knet."""
     if isinstance(error, ImportError) and error.name == "pyarrow":
         return "Reading tables needs pyarrow. Install it with: pip install 'knet[tables]'"
-    return str(error)
+    if isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY):
+        return "The memory is not sufficient. Use fewer rows or columns, or a machine with more memory."
+    own = any(kind.__module__ == "knet.exceptions" for kind in type(error).__mro__)  # without an import of torch
+    return str(error) if own or isinstance(error, ValueError | OSError | ImportError) else None
 
 
 def _print_version(wanted: bool) -> None:

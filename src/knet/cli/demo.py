@@ -23,6 +23,7 @@ def demo(
     from knet import KNet
     from knet.datasets import make_spirals
     from knet.metrics import nmi
+    from knet.tables.whole_files import whole_file
 
     X, y = make_spirals(DEMO_ROWS, random_state=random_state)
     say(f"Spiral2: {len(X):,} rows in three arms, {X.shape[1]} columns.")
@@ -44,5 +45,6 @@ def demo(
         say("No image: matplotlib is missing. Install it with: pip install 'knet[plots]'")
         return
     image = folder / "spiral2.png"
-    figure1(model, X).savefig(image, dpi=100)
+    with whole_file(image) as temporary:
+        figure1(model, X).savefig(temporary, dpi=100, format="png")
     typer.echo(f"image  {image}")

@@ -21,16 +21,16 @@ def export(
     from knet.cli.models import load_model
     from knet.export import to_onnx
     from knet.tables.formats import check_ending
-    from knet.tables.write import new_file
+    from knet.tables.write import check_targets
 
     check_ending(onnx, ".onnx")
+    check_targets([onnx], [model], force=force)
     fitted, recipe = load_model(model)
     fills = [
         (0.0 if column.kind == "category" else column.fill) if column.fills_gaps else None
         for column in recipe.columns
         for _ in column.outputs
     ]
-    with new_file(onnx, force=force) as temporary:
-        difference = to_onnx(fitted, temporary, recipe.outputs, fills)
+    difference = to_onnx(fitted, onnx, recipe.outputs, fills, overwrite=force)
     summary = {"onnx": str(onnx), "inputs": recipe.outputs, "largest_difference": difference}
     print_summary(summary, as_json=as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from knet.cli import options as opt
 from knet.cli.messages import print_summary
+from knet.cli.results import OutputFiles, Results
 from knet.cli.threads import limit_threads
 
 if TYPE_CHECKING:
@@ -23,30 +23,6 @@ EXAMPLES = (
     "Examples:  knet fit data.csv -c 3 -o m.safetensors --labels labels.csv --report report.html   |   "
     "cat data.csv | knet fit - -c 3 --id-col id > labels.csv"
 )
-
-
-@dataclass(frozen=True)
-class OutputFiles:
-    """The files that a fit writes."""
-
-    model: Path | None
-    labels: Path | None
-    report: Path | None
-    force: bool
-
-    def check(self) -> None:
-        """Raise an error before the fit starts if a file cannot be written after it."""
-        from knet.tables.formats import check_ending, check_suffix
-        from knet.tables.write import check_target
-
-        for path in filter(None, (self.model, self.labels, self.report)):
-            check_target(path, force=self.force)
-        if self.model is not None:
-            check_ending(self.model, ".safetensors")
-        if self.labels is not None:
-            check_suffix(str(self.labels), "write")
-        if self.report is not None:
-            check_ending(self.report, ".html", ".htm")
 
 
 def fit(
@@ -87,11 +63,10 @@ def fit(
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)
     files = OutputFiles(output, labels, report, force)
-    files.check()
+    files.check(data)
     from knet import Advanced, KNet  # slow: after the checks
     from knet.cli.columns import check_id_name, read_to_fit, to_named_table
     from knet.cli.progress import fit_messages
-    from knet.cli.report import ReportFacts, write_report
 
     check_id_name(id_col)
     params: dict[str, Any] = {
@@ -112,12 +87,10 @@ def fit(
         with fit_messages():
             model = KNet(**params).fit(X)
         summary = _summarize(model, table, recipe, time.perf_counter() - started)
-        summary |= _write(model, table, recipe, files, labels_to_stdout=output is None and not as_json)
-        if report is not None:
-            facts = ReportFacts.of(table, recipe, data)
-            write_report(model, X, report, facts, labels=model.labels_, n_refits=n_refits, force=force)
-            summary["report"] = str(report)
+        results = Results(model, table, recipe, X, files)
+        summary |= results.write(data, n_refits, labels_to_stdout=output is None and not as_json)
     print_summary(summary, as_json=as_json)
+    results.raise_errors()
 
 
 def _summarize(model: KNet, table: pa.Table, recipe: Conversion, seconds: float) -> dict[str, Any]:
@@ -137,24 +110,3 @@ def _summarize(model: KNet, table: pa.Table, recipe: Conversion, seconds: float)
         **({"imputed": recipe.imputed} if recipe.imputed else {}),
         **agreement.scores(),
     }
-
-
-def _write(
-    model: KNet, table: pa.Table, recipe: Conversion, files: OutputFiles, *, labels_to_stdout: bool
-) -> dict[str, str]:
-    """Write the model and the labels; return the names of the files."""
-    import pyarrow as pa
-
-    from knet.model_file import save
-    from knet.tables.write import write_batches
-
-    written: dict[str, str] = {}
-    if files.model is not None:
-        save(model, files.model, extra={"table": recipe.to_json()}, overwrite=files.force)
-        written["model"] = str(files.model)
-    if files.labels is not None or labels_to_stdout:
-        ids = {} if recipe.id_col is None else {recipe.id_col: table[recipe.id_col]}
-        write_batches(iter([pa.table({**ids, "label": model.labels_})]), files.labels, force=files.force)
-    if files.labels is not None:
-        written["labels"] = str(files.labels)
-    return written

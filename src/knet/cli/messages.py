@@ -6,10 +6,12 @@ from typing import Any
 
 import typer
 
+from knet.tables.terminal import printable
+
 
 def say(text: str) -> None:
-    """Print a line to standard error."""
-    typer.echo(text, err=True)
+    """Print a line to standard error; control characters, which may come from a table, are escaped."""
+    typer.echo(printable(text), err=True)
 
 
 def print_summary(summary: Mapping[str, Any], *, as_json: bool, to_stderr: bool = True) -> None:
@@ -19,7 +21,7 @@ def print_summary(summary: Mapping[str, Any], *, as_json: bool, to_stderr: bool 
         return
     width = max(map(len, summary))
     for name, value in summary.items():
-        typer.echo(f"{name:<{width}}  {_as_text(value)}", err=to_stderr)
+        typer.echo(printable(f"{name:<{width}}  {_as_text(value)}"), err=to_stderr)
 
 
 def _as_text(value: Any) -> str:

@@ -1,12 +1,14 @@
 """Model files as the commands use them: the model with the conversion of its columns, and the main facts."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 from knet._fit.host import resolve_device
 from knet.estimator import KNet
+from knet.exceptions import ModelFileError
 from knet.model_file import load
-from knet.tables.conversion import Conversion
+from knet.tables.conversion import COLUMN_KINDS, Conversion
 
 
 def load_model(path: Path, device: str = "cpu") -> tuple[KNet, Conversion]:
@@ -14,9 +16,30 @@ def load_model(path: Path, device: str = "cpu") -> tuple[KNet, Conversion]:
     model = load(path, device=str(resolve_device(device)))
     recipe = (getattr(model, "extra_", None) or {}).get("table")
     if recipe is not None:
-        return model, Conversion.from_json(recipe)
+        return model, _read_recipe(recipe, model, path)
     names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
     return model, Conversion.of_numbers(str(name) for name in names)
+
+
+def _read_recipe(stored: Any, model: KNet, path: Path) -> Conversion:
+    """Return the stored recipe, or raise an error if it does not fit the model: the file may come from a stranger."""
+    try:
+        recipe = Conversion.from_json(stored)
+        names = [column.name for column in recipe.columns] + [recipe.id_col or "", recipe.target or ""]
+        levels = [level for column in recipe.columns for level in column.levels]
+        fills = [column.fill for column in recipe.columns if column.fill is not None]
+        sound = (
+            all(isinstance(name, str) for name in names + levels)
+            and all(column.kind in COLUMN_KINDS for column in recipe.columns)
+            and all(isinstance(fill, float | int) and math.isfinite(fill) for fill in fills)
+            and all(isinstance(column.fills_gaps, bool) for column in recipe.columns)
+            and len(recipe.outputs) == model.n_features_in_
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise ModelFileError(f"{path} has a damaged recipe of its columns: {error!r}.") from error
+    if not sound:
+        raise ModelFileError(f"{path} has a recipe of columns that does not fit its model.")
+    return recipe
 
 
 def model_facts(model: KNet) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from knet.cli import options as opt
 from knet.cli.messages import note_unseen, print_summary, say
 from knet.cli.threads import limit_threads
 from knet.tables.dialect import TextOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PREDICT_EXAMPLES = (
     "Examples:  knet predict m.safetensors new.parquet -o labels.parquet --proba --score   |   "
@@ -117,12 +120,12 @@ class TableRequest:
     def run(self, threads: int | None, *, as_json: bool) -> None:
         """Check the files, write the results and print the summary."""
         from knet.tables.formats import check_suffix
-        from knet.tables.write import check_target
+        from knet.tables.write import check_targets
 
         if as_json and self.output is None:
             raise ValueError("--json prints to standard output, and so do the results. Use --output as well.")
         if self.output is not None:
-            check_target(self.output, force=self.force)
+            check_targets([self.output], [self.model, self.data], force=self.force)
             check_suffix(str(self.output), "write")
         with limit_threads(threads):
             summary = self._write()
@@ -164,9 +167,7 @@ class TableRequest:
                         agreement.add(table, out["label"])
                     yield pa.table(({} if id_name is None else {id_name: table[id_name]}) | out)
 
-            n_rows = write_batches(batches(), self.output, force=self.force)
-        if n_rows == 0:
-            raise ValueError(f"{source.label} has no rows.")
+            n_rows = write_batches(_refuse_empty(batches(), source.label), self.output, force=self.force)
         note_unseen(recipe.unseen)
         return {
             "rows": n_rows,
@@ -175,3 +176,13 @@ class TableRequest:
             **agreement.scores(),
             **({} if self.output is None else {"output": str(self.output)}),
         }
+
+
+def _refuse_empty(tables: Iterator[pa.Table], label: str) -> Iterator[pa.Table]:
+    """Yield tables; raise an error if they have no rows, before an existing file is replaced."""
+    n_rows = 0
+    for table in tables:
+        n_rows += len(table)
+        yield table
+    if n_rows == 0:
+        raise ValueError(f"{label} has no rows.")

@@ -45,9 +45,9 @@ def report(
     from knet.cli.columns import to_named_table
     from knet.cli.models import load_model
     from knet.tables.formats import check_ending
-    from knet.tables.write import check_target
+    from knet.tables.write import check_targets
 
-    check_target(output, force=force)
+    check_targets([output], [model, data], force=force)
     check_ending(output, ".html", ".htm")
     text = opt.text_options(sep, decimal, encoding, na, header)
     with limit_threads(threads):
@@ -110,19 +110,18 @@ def write_report(
 ) -> None:
     """Write the report on the rows X; `labels` are their clusters if they are known already."""
     from knet.report import report
-    from knet.tables.write import new_file
 
     if n_refits:
         say(f"report: {n_refits} refit{'s' * (n_refits != 1)} to measure stability ...")
-    with new_file(path, force=force) as temporary:
-        report(
-            model,
-            X,
-            temporary,
-            labels=labels,
-            target=facts.target,
-            ids=facts.ids,
-            source=facts.source,
-            command=facts.command,
-            n_refits=n_refits,
-        )
+    report(
+        model,
+        X,
+        path,
+        labels=labels,
+        target=facts.target,
+        ids=facts.ids,
+        source=facts.source,
+        command=facts.command,
+        n_refits=n_refits,
+        overwrite=force,
+    )

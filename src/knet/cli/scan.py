@@ -54,7 +54,7 @@ def scan(
     chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)
-    _check_files(output, plot, force=force)
+    _check_files(data, output, plot, force=force)
     from knet import scan as compare  # slow: after the checks
     from knet.cli.columns import read_to_fit
 
@@ -78,13 +78,12 @@ def scan(
     )
 
 
-def _check_files(output: Path | None, plot: Path | None, *, force: bool) -> None:
+def _check_files(data: str, output: Path | None, plot: Path | None, *, force: bool) -> None:
     """Raise an error before the scan starts if a file cannot be written after it."""
     from knet.tables.formats import check_suffix
-    from knet.tables.write import check_target
+    from knet.tables.write import check_targets
 
-    for path in filter(None, (output, plot)):
-        check_target(path, force=force)
+    check_targets([output, plot], [data], force=force)
     if output is not None:
         check_suffix(str(output), "write")
     if plot is None:

@@ -24,7 +24,8 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 try:
-    from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
+    from distributed import CancelledError, Client, Future, KilledWorker, LocalCluster, as_completed
+    from distributed.comm import CommClosedError
 except ImportError as error:
     raise ImportError(f"--dask needs {error.name}. Install it with: pip install 'knet[dask]'") from error
 
@@ -35,7 +36,7 @@ from knet.tables.conversion import Conversion, near_miss
 from knet.tables.dialect import TextOptions
 from knet.tables.formats import IN_FOLDERS, check_suffix, suffix_of
 from knet.tables.read import Source
-from knet.tables.whole_files import whole_file
+from knet.tables.whole_files import UNFINISHED_SUFFIX, whole_file, write_whole
 from knet.tables.write import Sink
 
 PART_ROWS = 4_000_000  # rows of a part of a Parquet file, rounded up to whole row groups
@@ -147,7 +148,7 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
     """Create the output folder, or check that it belongs to this job; `force` clears a folder of another job."""
     stamp = folder / STAMP
     if not stamp.exists():
-        if folder.is_dir() and any(folder.iterdir()):
+        if folder.is_dir() and any(path.suffix != UNFINISHED_SUFFIX for path in folder.iterdir()):
             raise FileExistsError(f"The folder {folder} is not empty, and knet did not write it. Choose another one.")
         _claim(stamp, job)
     found = _read_stamp(stamp)
@@ -170,8 +171,9 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
 def _claim(stamp: Path, job: Job) -> None:
     """Write the model's fingerprint into its folder; if two runs start at the same time, the first one writes it."""
     stamp.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError), open(stamp, "x", encoding="utf-8") as file:
-        json.dump({"knet": __version__, **job.stamp}, file, indent=1)
+    text = json.dumps({"knet": __version__, **job.stamp}, indent=1)
+    with suppress(FileExistsError):
+        write_whole(stamp, text.encode(), overwrite=False)
 
 
 def remove_stale(parts: list[FilePart]) -> None:
@@ -216,8 +218,6 @@ def label_part(part: FilePart, job: Job) -> Done:
     if found is not None and {name: found.get(name) for name in origin} == origin:
         return Done(found["rows"], found["sizes"], skipped=True)
     part.output.parent.mkdir(parents=True, exist_ok=True)
-    for stale in part.output.parent.glob(f".{glob.escape(part.output.name)}.*"):
-        stale.unlink(missing_ok=True)  # left by a worker that was killed
     with limit_threads(job.threads):
         return _write(part, job, origin)
 
@@ -277,9 +277,24 @@ def cluster(spec: str) -> Iterator[Client]:
         raise ConnectionError(
             f"No Dask scheduler answers at {spec}. Check that it is running, and the port."
         ) from error
-    with client:
+    with _quiet_logs(), client:
         _check_workers(client, spec)
         yield client
+
+
+@contextmanager
+def _quiet_logs() -> Iterator[None]:
+    """Silence the logs of Dask: if its scheduler is lost, they contain tracebacks, and our own error says it."""
+    names = ("distributed", "distributed.client", "distributed.core", "distributed.comm", "asyncio", "tornado")
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _check_workers(client: Client, spec: str) -> None:
@@ -321,8 +336,14 @@ def run(client: Client, parts: list[FilePart], job: Job) -> Iterator[Done]:
             done = _result(future, running.pop(future))
             submit(1)
             yield done
+    except (CommClosedError, CancelledError) as error:
+        raise ConnectionError(
+            "The connection to the Dask scheduler was lost. Finished parts are complete: run the command again, and it "
+            "labels the rest."
+        ) from error
     finally:
-        client.cancel(list(running))
+        with suppress(CommClosedError, CancelledError):
+            client.cancel(list(running))
 
 
 def _result(future: Future, part: FilePart) -> Done:

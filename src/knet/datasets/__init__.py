@@ -1,6 +1,6 @@
 """The paper's datasets: generated ones, prepared files, and public files with the paper's preprocessing.
 
-Imports nothing else of knet. Only `download` uses the network.
+Imports only `tables.whole_files`. Only `download` uses the network.
 """
 
 from knet.datasets.generated import make_moon, make_spirals

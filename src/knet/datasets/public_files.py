@@ -5,27 +5,68 @@ Only `download` uses the network.
 """
 
 import gzip
+import hashlib
+import http.client
 import io
-import os
+import logging
 import re
 import tarfile
-import tempfile
 import urllib.request
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from knet.tables.whole_files import whole_file
+
+logger = logging.getLogger(__name__)
+
 Dataset = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 class PublicFile(NamedTuple):
-    """A file of a data folder and its address."""
+    """A file of a data folder, its address, and a function that raises a ValueError if its content is not that file."""
 
     name: str
     url: str
+    check: Callable[[Path], None]
+
+
+def _expect(what: str, expected: object, found: object) -> None:
+    if found != expected:
+        raise ValueError(f"{what} should be {expected}. Got {found}.")
+
+
+def check_cancer(path: Path) -> None:
+    """Raise unless a file has the rows of the original Wisconsin table: 683 without gaps, 239 of them malignant."""
+    X, y = read_cancer(path)
+    _expect("The shape without gaps", (683, 9), X.shape)
+    _expect("The number of malignant rows", 239, int(y.sum()))
+    _expect("The first row", [5, 1, 1, 1, 2, 1, 3, 1, 1], X[0].tolist())
+
+
+def check_faces(path: Path) -> None:
+    """Raise unless an archive has the 624 images of the 20 persons, each of 32 by 30 pixels."""
+    images = _face_images(path)
+    _expect("The number of images", 624, len(images))
+    _expect("The number of persons", 20, len({person for person, _ in images}))
+    _expect("The numbers of pixels", {32 * 30}, {len(pixels) for pixels in images.values()})
+
+
+def check_rcv_tokens(path: Path) -> None:
+    """Raise unless a file has the 23,149 articles of the RCV1-v2 training set, from number 2286 on."""
+    numbers = [number for number, _ in _articles(path)]
+    _expect("The number of articles", 23_149, len(numbers))
+    _expect("The first article", "2286", numbers[0])
+
+
+def check_rcv_topics(path: Path) -> None:
+    """Raise unless a file gives topics to the 804,414 articles of RCV1-v2."""
+    articles = {line.split()[1] for line in _text_lines(path) if len(line.split()) == 3}
+    _expect("The number of articles", 804_414, len(articles))
 
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
@@ -33,12 +74,18 @@ RCV1 = "http://www.ai.mit.edu/projects/jmlr/papers/volume5/lewis04a"
 
 PUBLIC_FILES: dict[str, tuple[PublicFile, ...]] = {
     "cancer": (
-        PublicFile("breast-cancer-wisconsin.data", f"{UCI}/breast-cancer-wisconsin/breast-cancer-wisconsin.data"),
+        PublicFile(
+            "breast-cancer-wisconsin.data",
+            f"{UCI}/breast-cancer-wisconsin/breast-cancer-wisconsin.data",
+            check_cancer,
+        ),
     ),
-    "face": (PublicFile("faces_4.tar.gz", f"{UCI}/faces-mld/faces_4.tar.gz"),),
+    "face": (PublicFile("faces_4.tar.gz", f"{UCI}/faces-mld/faces_4.tar.gz", check_faces),),
     "rcv": (
-        PublicFile("lyrl2004_tokens_train.dat.gz", f"{RCV1}/a12-token-files/lyrl2004_tokens_train.dat.gz"),
-        PublicFile("rcv1-v2.topics.qrels.gz", f"{RCV1}/a08-topic-qrels/rcv1-v2.topics.qrels.gz"),
+        PublicFile(
+            "lyrl2004_tokens_train.dat.gz", f"{RCV1}/a12-token-files/lyrl2004_tokens_train.dat.gz", check_rcv_tokens
+        ),
+        PublicFile("rcv1-v2.topics.qrels.gz", f"{RCV1}/a08-topic-qrels/rcv1-v2.topics.qrels.gz", check_rcv_topics),
     ),
 }
 
@@ -50,6 +97,8 @@ RCV_ROWS, RCV_WORDS, RCV_COMPONENTS = 10_000, 500, 5
 
 def download(name: str, folder: str | Path) -> list[Path]:
     """Download the public files of a data set into a folder and return their paths; existing files are not replaced.
+
+    A file is kept only if it is complete and has the known shape and values of that file. Its SHA-256 hash is logged.
 
     Parameters
     ----------
@@ -64,23 +113,33 @@ def download(name: str, folder: str | Path) -> list[Path]:
     target.mkdir(parents=True, exist_ok=True)
     for file in PUBLIC_FILES[name]:
         if not (target / file.name).exists():
-            _fetch(file.url, target / file.name)
+            _fetch(file, target / file.name)
     return [target / file.name for file in PUBLIC_FILES[name]]
 
 
-def _fetch(url: str, path: Path) -> None:
-    """Write the content of a URL to a path, completely or not at all."""
-    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with urllib.request.urlopen(url, timeout=60) as answer, os.fdopen(handle, "wb") as file:
-            while chunk := answer.read(1 << 20):
-                file.write(chunk)
-        os.replace(unfinished, path)
-    except BaseException as error:
-        Path(unfinished).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(f"{url} could not be downloaded: {error}") from error
-        raise
+def _fetch(file: PublicFile, path: Path) -> None:
+    """Write the content of a URL to a path, completely and checked or not at all."""
+    with whole_file(path, overwrite=False) as temporary:
+        try:
+            with urllib.request.urlopen(file.url, timeout=60) as answer, open(temporary, "wb") as copy:
+                while chunk := answer.read(1 << 20):
+                    copy.write(chunk)
+                expected, size = answer.headers.get("Content-Length"), copy.tell()
+                if expected is not None and int(expected) != size:
+                    raise OSError(f"the download ended after {size:,} of {int(expected):,} bytes")
+        except (OSError, http.client.HTTPException) as error:
+            raise OSError(f"{file.url} could not be downloaded: {error}") from error
+        try:
+            file.check(temporary)
+        except (ValueError, OSError, EOFError, IndexError, tarfile.TarError, zlib.error) as error:
+            raise ValueError(f"{file.url} is not the expected file, so it was not kept: {error}") from error
+        logger.info("%s sha256 %s", file.name, file_hash(temporary))
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 hash of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_public(name: str, folder: Path, random_state: int = 0) -> Dataset:
@@ -126,6 +185,17 @@ def read_faces(path: Path, n_components: int = FACE_COMPONENTS) -> Dataset:
 
     Files ending in .bad are damaged and left out, as the archive's description recommends: 624 of 640 remain.
     """
+    images = _face_images(path)
+    names = sorted(images)
+    if not names:
+        raise ValueError(f"{path.name} has no images named PERSON/..._4.pgm.")
+    people = sorted({person for person, _ in names})
+    y = np.array([people.index(person) for person, _ in names], dtype=np.int64)
+    return _whitened(np.stack([images[name] for name in names]), n_components), y
+
+
+def _face_images(path: Path) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """Return the pixels of the images of an archive, by person and name."""
     images: dict[tuple[str, str], NDArray[np.float64]] = {}
     with tarfile.open(path) as archive:
         for member in archive.getmembers():
@@ -133,12 +203,7 @@ def read_faces(path: Path, n_components: int = FACE_COMPONENTS) -> Dataset:
             content = archive.extractfile(member) if member.isfile() and parts[-1].endswith("_4.pgm") else None
             if content is not None and len(parts) > 1:
                 images[parts[-2], parts[-1]] = read_pgm(content.read(), parts[-1])
-    names = sorted(images)
-    if not names:
-        raise ValueError(f"{path.name} has no images named PERSON/..._4.pgm.")
-    people = sorted({person for person, _ in names})
-    y = np.array([people.index(person) for person, _ in names], dtype=np.int64)
-    return _whitened(np.stack([images[name] for name in names]), n_components), y
+    return images
 
 
 def read_pgm(content: bytes, name: str = "image") -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from knet.estimator import KNet
 from knet.report.findings import Findings, collect
+from knet.tables.whole_files import write_whole
 
 
 def report(
@@ -36,8 +37,9 @@ def report(
     labels: ArrayLike | None = None,
     n_refits: int = 2,
     random_state: int = 0,
+    overwrite: bool = True,
 ) -> None:
-    """Write a report on a fitted model and the rows X to one HTML file.
+    """Write a report on a fitted model and the rows X to one HTML file, completely or not at all.
 
     Parameters
     ----------
@@ -61,6 +63,8 @@ def report(
         Number of refits on samples of the rows, to measure how stable the clusters are; 0 measures no stability.
     random_state : int, default=0
         Seed of the samples.
+    overwrite : bool, default=True
+        Whether an existing file is replaced; with False it is an error.
     """
     check_is_fitted(model)
     found = collect(
@@ -74,7 +78,7 @@ def report(
         n_refits=n_refits,
         random_state=random_state,
     )
-    Path(path).write_text(render(found), encoding="utf-8")
+    write_whole(Path(path), render(found).encode(), overwrite=overwrite)
 
 
 def render(found: Findings) -> str:

@@ -58,6 +58,7 @@ class BinaryFile:
                     yield pa.Table.from_batches([batch])
         elif self.suffix == ".feather":
             table = pa_feather.read_table(self.path, memory_map=True)
+            table.validate(full=True)  # the offsets in a damaged file could point outside of the memory
             self.n_rows = len(table)
             for start in range(0, len(table), ROWS_AT_A_TIME):
                 yield table.slice(start, ROWS_AT_A_TIME)
@@ -78,7 +79,16 @@ class BinaryFile:
 
 def _read_array(path: str) -> Any:
     """Return the two-dimensional array of a NumPy file; rows of a large NPY file stay on disk."""
-    loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    try:
+        return _two_dimensional(np.load(path, mmap_mode="r", allow_pickle=False), path)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # NumPy raises errors of many types for a damaged file
+        raise ValueError(f"{path} is not a NumPy file, or it is damaged: {error}") from error
+
+
+def _two_dimensional(loaded: Any, path: str) -> Any:
+    """Return the two-dimensional array of numbers in a loaded file."""
     if isinstance(loaded, np.ndarray):
         array: Any = loaded
     else:

@@ -17,6 +17,7 @@ from knet.tables.cells import ReadAs
 from knet.tables.dialect import Dialect
 
 MICROSECONDS_PER_DAY = 86_400_000_000
+COLUMN_KINDS = ("number", "flag", "category", "date")
 
 
 @dataclass(frozen=True)

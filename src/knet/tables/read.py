@@ -4,6 +4,7 @@ CSV and other text (`-` is CSV on standard input), JSON, Excel, Parquet, Feather
 Arrow table with unique column names; rows keep their order.
 """
 
+import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -16,6 +17,7 @@ import pyarrow as pa
 from knet.tables.cells import ReadAs, convert, describe_wrong, remedy
 from knet.tables.dialect import Dialect, TextOptions
 from knet.tables.formats import READ_TEXT, STDIN, check_suffix
+from knet.tables.whole_files import check_readable
 
 
 class Source(AbstractContextManager["Source"]):
@@ -44,8 +46,8 @@ class Source(AbstractContextManager["Source"]):
         self.path = path
         self.label = "standard input" if path == STDIN else path
         self.suffix = ".csv" if path == STDIN else check_suffix(path, "read")
-        if path != STDIN and not Path(path).is_file():
-            raise FileNotFoundError(f"There is no file {path}.")
+        if path != STDIN:
+            check_readable(Path(path))
         with _named(self.label):
             self.file = _open(path, self.suffix, options or TextOptions(), groups)
             if self.file.is_empty:
@@ -152,6 +154,8 @@ def _named(label: str) -> Iterator[None]:
     """Add the file's name to an error raised inside."""
     try:
         yield
+    except csv.Error as error:  # such as a field that is too long
+        raise ValueError(f"The header of {label} cannot be read: {error}.") from error
     except (pa.ArrowException, ValueError) as error:  # the latter includes errors of decoding
         text = str(error)
         raise ValueError(text if text.startswith(label) or label in text else f"{label}: {text}") from error

@@ -16,6 +16,7 @@ from knet.tables.formats import DELIMITERS, STDIN, compression_of
 
 BLOCK = 2**20  # bytes of text at a time
 BEGINNING = 2**17  # bytes from which the dialect is recognised
+HEADER_BYTES = 2**22  # a longer first line is an error
 
 
 class TextFile:
@@ -68,6 +69,8 @@ class TextFile:
             complete = len(start) < size
             if complete or b"\n" in start or b"\r" in start:
                 return codecs.getincrementaldecoder("utf-8")().decode(start), complete
+            if size >= HEADER_BYTES:
+                raise ValueError(f"the first line has more than {HEADER_BYTES:,} bytes: a line end is missing.")
             size *= 4
 
     def batches(self, names: Sequence[str], only: Sequence[str]) -> Iterator[pa.Table]:

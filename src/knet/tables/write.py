@@ -4,7 +4,7 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from knet.tables.formats import DELIMITERS, check_suffix
+from knet.tables.terminal import TerminalWriter
 from knet.tables.whole_files import whole_file
 
 GROUP_ROWS = 131_072  # rows per group in Parquet and Feather files
@@ -94,10 +95,24 @@ def _to_csv(table: pa.Table, delimiter: str, quoting_style: str) -> bytes:
 def write_batches(batches: Iterator[pa.Table], path: Path | None, *, force: bool = False) -> int:
     """Write tables of one schema to `path`, or as CSV to standard output; return the number of rows."""
     if path is None:
-        return _write_all(batches, None, sys.stdout.buffer, ".csv")
+        return _write_to_stdout(batches)
     suffix = check_suffix(str(path), "write")
     with new_file(path, force=force) as temporary, open(temporary, "wb") as handle:
         return _write_all(batches, path, handle, suffix)
+
+
+def _write_to_stdout(batches: Iterator[pa.Table]) -> int:
+    """Write rows to standard output as CSV."""
+    stream: Any = sys.stdout.buffer
+    try:
+        n_rows = _write_all(batches, None, TerminalWriter(stream) if sys.stdout.isatty() else stream, ".csv")
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports the rest when it exits
+        raise
+    return n_rows
 
 
 def _write_all(batches: Iterator[pa.Table], path: Path | None, handle: Any, suffix: str) -> int:
@@ -118,9 +133,19 @@ def _write_all(batches: Iterator[pa.Table], path: Path | None, handle: Any, suff
 def new_file(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary name for `path`; the file is complete or absent, and replaces another one only with `force`."""
     check_target(path, force=force)
-    with whole_file(path) as temporary:
+    with whole_file(path, overwrite=force) as temporary:
         yield temporary
+
+
+def check_targets(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = (), *, force: bool) -> None:
+    """Check every output as `check_target` does, and that no two of them, and no input, are the same file."""
+    seen = {os.path.realpath(path): "an input" for path in inputs}
+    for path in filter(None, outputs):
         check_target(path, force=force)
+        real = os.path.realpath(path)
+        if real in seen:
+            raise ValueError(f"{path} is also {seen[real]} of this command. Choose another name.")
+        seen[real] = "another output"
 
 
 def check_target(path: Path, *, force: bool) -> None:
@@ -129,10 +154,11 @@ def check_target(path: Path, *, force: bool) -> None:
         raise FileExistsError(f"{path} exists already. Use --force to overwrite it.")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a file.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {path.parent} to write {path.name} to.")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"The folder {path.parent} cannot be written to.")
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {folder} to write {path.name} to.")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"The folder {folder} cannot be written to.")
 
 
 def _numeric(kind: Any) -> bool:

@@ -1,0 +1,110 @@
+"""Faults of a folder run on Dask: killed runs, a lost worker, a lost scheduler. Each must end with all labels."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+
+from benchmarks.fault_writers import folder_labels
+
+COLUMNS = ["fault", "runs", "parts lost or partial", "resumed with the same labels", "ends without a clear message"]
+N_FILES, N_ROWS = 24, 4_000
+PYTHON = [sys.executable, "-m", "knet"]
+
+
+def faults(folder: Path, n_faults: int, seed: int) -> list[list[str | int]]:
+    """Return a row for each kind of fault."""
+    rng = np.random.default_rng(seed)
+    source = folder / "big"
+    source.mkdir(exist_ok=True)
+    for number in range(N_FILES):
+        X = rng.normal(size=(N_ROWS, 3)) + 6 * rng.integers(0, 2, N_ROWS)[:, None]
+        pd.DataFrame(X, columns=["x0", "x1", "x2"]).to_parquet(source / f"{number:02}.parquet")
+    run = _command(folder, "whole", "local:1")
+    started = time.perf_counter()
+    subprocess.run(run, cwd=folder, check=True, capture_output=True, timeout=600)
+    seconds, expected = time.perf_counter() - started, folder_labels(folder / "whole")
+    table: list[list[str | int]] = []
+    for name, fault in (("killed run", _kill_run), ("lost worker", _lose_worker), ("lost scheduler", _lose_scheduler)):
+        row = [0, 0, 0, 0]
+        for number in range(n_faults if fault is _kill_run else max(1, n_faults // 4)):
+            out = f"{fault.__name__}{number}"
+            ended = fault(folder, out, float(rng.uniform(0.3, 1.0)) * seconds)
+            partial = _partial(folder / out)
+            done = subprocess.run(_command(folder, out, "local:1"), cwd=folder, capture_output=True, timeout=600)
+            same = done.returncode == 0 and folder_labels(folder / out) == expected
+            row = [row[0] + 1, row[1] + partial, row[2] + same, row[3] + (b"Traceback" in ended)]
+            if b"Traceback" in ended or not same:
+                print(name, ended[-800:].decode(), done.stderr[-500:].decode(), file=sys.stderr)
+        table.append([name, *row])
+        print(table[-1], flush=True)
+    return table
+
+
+def _command(folder: Path, out: str, spec: str) -> list[str]:
+    return [*PYTHON, "predict", "m.safetensors", "big", "-o", out, "--dask", spec]
+
+
+def _partial(folder: Path) -> int:
+    """Return how many output files cannot be read."""
+    broken = 0
+    for path in folder.glob("*.parquet"):
+        try:
+            broken += len(pd.read_parquet(path)) != N_ROWS
+        except OSError:
+            broken += 1
+    return broken
+
+
+def _kill_run(folder: Path, out: str, seconds: float) -> bytes:
+    """Kill a run with all its processes."""
+    process = subprocess.Popen(
+        _command(folder, out, "local:2"), cwd=folder, stderr=subprocess.PIPE, start_new_session=True
+    )
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGKILL)
+    return process.communicate(timeout=60)[1]
+
+
+def _lose_worker(folder: Path, out: str, seconds: float) -> bytes:
+    """Kill a worker as soon as the first output is there."""
+    process = subprocess.Popen(_command(folder, out, "local:2"), cwd=folder, stderr=subprocess.PIPE)
+    _wait_for_output(folder / out, process)
+    workers = [child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())]
+    for worker in workers[:1]:
+        worker.kill()
+    return process.communicate(timeout=300)[1]
+
+
+def _lose_scheduler(folder: Path, out: str, seconds: float) -> bytes:
+    """Kill the scheduler of a cluster as soon as the first output is there."""
+    address = "tcp://127.0.0.1:18786"
+    scheduler = _service(folder, "dask_scheduler", "--port", "18786", "--no-dashboard")
+    worker = _service(folder, "dask_worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny")
+    try:
+        process = subprocess.Popen(_command(folder, out, address), cwd=folder, stderr=subprocess.PIPE)
+        _wait_for_output(folder / out, process)
+        scheduler.kill()
+        return process.communicate(timeout=300)[1]
+    finally:
+        for other in (scheduler, worker):
+            other.kill()
+            other.wait()
+
+
+def _service(folder: Path, name: str, *options: str) -> subprocess.Popen[bytes]:
+    """Start a scheduler or a worker."""
+    command = [sys.executable, "-m", f"distributed.cli.{name}", *options]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _wait_for_output(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("*.parquet")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
