@@ -158,6 +158,7 @@ def races(folder: Path, n_pairs: int, seed: int) -> list[Row]:
     return table
 
 
+MUST_BE_ZERO = {"files lost or partial", "files partial", "parts lost or partial"}
 UNCLEAR = "ends without a clear message"
 KILLS = ["command", "kills", "files lost or partial", UNCLEAR, "hidden files after the next run", "a whole run"]
 DISKS = ["command", "limit of file sizes", "full disk", "read-only disk", "files lost or partial", UNCLEAR]
@@ -189,13 +190,16 @@ def main(arguments: list[str] | None = None) -> int:
         ended = run(model_arguments(), folder)
         if ended.code:
             raise RuntimeError(ended.text)
+        broken = 0
         for name in options.parts:
             part, columns, share = PARTS[name]
-            table = markdown(columns, part(folder, max(1, round(share * options.kills)), options.seed))
+            rows = part(folder, max(1, round(share * options.kills)), options.seed)
+            table = markdown(columns, rows)
             print(f"\n{name}\n{table}\n", flush=True)
+            broken += sum(row[columns.index(column)] != 0 for row in rows for column in MUST_BE_ZERO & set(columns))
             if options.write:
                 write_section(name, table)
-    return 0
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
