@@ -134,8 +134,9 @@ def memory(folder: Path, n_faults: int, seed: int) -> list[Row]:
             ended = run(writer.prepare(folder, with_old=True), folder, limit_memory(more))
             lost += len(writer.damaged(folder, with_old=True))
             finished += ended.code == 0
-            aborted += ended.code == -signal.SIGABRT  # OpenBLAS ends the process itself
-            unclean += report_unclean(name, number + 1, ended.is_clean or ended.code == -signal.SIGABRT, ended.text)
+            by_library = ended.code in {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGALRM}
+            aborted += by_library
+            unclean += report_unclean(name, number + 1, ended.is_clean or by_library, ended.text)
         table.append([name, total, finished, aborted, lost, unclean])
         print(table[-1], flush=True)
     return table
@@ -162,7 +163,7 @@ MUST_BE_ZERO = {"files lost or partial", "files partial", "parts lost or partial
 UNCLEAR = "ends without a clear message"
 KILLS = ["command", "kills", "files lost or partial", UNCLEAR, "hidden files after the next run", "a whole run"]
 DISKS = ["command", "limit of file sizes", "full disk", "read-only disk", "files lost or partial", UNCLEAR]
-MEMORY = ["command", "runs", "finished", "ended by OpenBLAS", "files lost or partial", UNCLEAR]
+MEMORY = ["command", "runs", "finished", "ended or stopped by a library", "files lost or partial", UNCLEAR]
 PARTS: dict[str, tuple[Callable[[Path, int, int], list[Row]], list[str], float]] = {
     "kills": (kills, KILLS, 1.0),
     "disks": (disks, DISKS, 0.1),
