@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 Fault = Callable[[Path], None]
+HANG_SECONDS = 60
 EVENTS = {"open", "os.rename", "os.link", "os.remove", "os.chmod"}
 
 
@@ -145,6 +146,7 @@ def limit_memory(more_mb: int) -> Fault:
     def fault(folder: Path) -> None:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         limit = pages * resource.getpagesize() + more_mb * 2**20
+        signal.alarm(HANG_SECONDS)  # a library that gets no memory for a thread may wait for ever
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
     return fault

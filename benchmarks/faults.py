@@ -134,8 +134,9 @@ def memory(folder: Path, n_faults: int, seed: int) -> list[Row]:
             ended = run(writer.prepare(folder, with_old=True), folder, limit_memory(more))
             lost += len(writer.damaged(folder, with_old=True))
             finished += ended.code == 0
-            aborted += ended.code == -signal.SIGABRT  # OpenBLAS ends the process itself
-            unclean += report_unclean(name, number + 1, ended.is_clean or ended.code == -signal.SIGABRT, ended.text)
+            by_library = ended.code in {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGALRM}
+            aborted += by_library
+            unclean += report_unclean(name, number + 1, ended.is_clean or by_library, ended.text)
         table.append([name, total, finished, aborted, lost, unclean])
         print(table[-1], flush=True)
     return table
@@ -158,10 +159,11 @@ def races(folder: Path, n_pairs: int, seed: int) -> list[Row]:
     return table
 
 
+MUST_BE_ZERO = {"files lost or partial", "files partial", "parts lost or partial"}
 UNCLEAR = "ends without a clear message"
 KILLS = ["command", "kills", "files lost or partial", UNCLEAR, "hidden files after the next run", "a whole run"]
 DISKS = ["command", "limit of file sizes", "full disk", "read-only disk", "files lost or partial", UNCLEAR]
-MEMORY = ["command", "runs", "finished", "ended by OpenBLAS", "files lost or partial", UNCLEAR]
+MEMORY = ["command", "runs", "finished", "ended or stopped by a library", "files lost or partial", UNCLEAR]
 PARTS: dict[str, tuple[Callable[[Path, int, int], list[Row]], list[str], float]] = {
     "kills": (kills, KILLS, 1.0),
     "disks": (disks, DISKS, 0.1),
@@ -189,13 +191,16 @@ def main(arguments: list[str] | None = None) -> int:
         ended = run(model_arguments(), folder)
         if ended.code:
             raise RuntimeError(ended.text)
+        broken = 0
         for name in options.parts:
             part, columns, share = PARTS[name]
-            table = markdown(columns, part(folder, max(1, round(share * options.kills)), options.seed))
+            rows = part(folder, max(1, round(share * options.kills)), options.seed)
+            table = markdown(columns, rows)
             print(f"\n{name}\n{table}\n", flush=True)
+            broken += sum(row[columns.index(column)] != 0 for row in rows for column in MUST_BE_ZERO & set(columns))
             if options.write:
                 write_section(name, table)
-    return 0
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
