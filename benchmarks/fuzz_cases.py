@@ -28,6 +28,7 @@ from knet.cli.columns import read_to_fit
 from knet.cli.models import load_model, model_facts
 from knet.cli.options import ColumnOptions
 from knet.exceptions import KNetError, ModelFileError
+from knet.tables.dialect import TextOptions
 from knet.tables.read import Source
 
 Case = Callable[[Generator, Path], bool]
@@ -246,9 +247,9 @@ def _use_table(path: Path, rng: Generator) -> bool:
     header = [None, True, False][rng.integers(3)]
     options = ColumnOptions(None, None, [], [], "median" if flags[0] else None, flags[1], flags[2])
     try:
-        table, recipe = read_to_fit(str(path), options, header)
+        table, recipe = read_to_fit(str(path), options, TextOptions(header=header))
         X = recipe.apply(table)
-        with Source(str(path), header) as source:
+        with Source(str(path), TextOptions(header=header)) as source:
             n_rows = sum(len(recipe.apply(batch)) for batch in source.batches(recipe.types(source.names)))
     except (ValueError, OSError) as error:
         _check_message(error)

@@ -259,9 +259,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
                 shapes = {name.removeprefix(ENCODER): shape for name, (_, shape) in kinds.items()}
                 header = _from_version_1(header, shapes)
             check_header(header)
-            check_shapes(
-                header, kinds if header["format_version"] > 1 else kinds | dict.fromkeys(TAILS, kinds["shift"])
-            )
+            tails = dict.fromkeys(TAILS, kinds["shift"]) if header["format_version"] == 1 else {}
+            check_shapes(header, kinds | tails)
             tensors = {name: file.get_tensor(name) for name in kinds}
         if metadata.get("digest") != _digest(metadata["header"], tensors):
             raise ModelFileError("it was changed after it was written: its digest does not match")

@@ -157,7 +157,7 @@ def _check_unscaled(largest: Floats, deviations: Floats) -> None:
     if len(deviations) and deviations.max() < NEAR:
         raise ValueError(
             f"With scale='none', a column must have a standard deviation of at least {NEAR:g}; the largest is "
-            f"{deviations.max():.3g}. Use scale='standard' or scale the columns first."
+            f"{deviations.max():.3g}. Use scale='auto' or scale the columns first."
         )
     if len(deviations) and not 1e-3 < np.median(deviations) < 1e3:
         warn_user(

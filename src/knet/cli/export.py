@@ -23,8 +23,8 @@ def export(
     from knet.tables.formats import check_ending
     from knet.tables.write import check_targets
 
-    check_ending(onnx, ".onnx")
     check_targets([onnx], [model], force=force)
+    check_ending(onnx, ".onnx")
     fitted, recipe = load_model(model)
     fills = [
         (0.0 if column.kind == "category" else column.fill) if column.fills_gaps else None

@@ -177,6 +177,9 @@ def recognise(
     sep = options.sep or (skipped[4] if skipped else _choose_separator(body, complete, separators, prior.sep))
     quote = _choose_quote(body, sep)
     records, length = _records(body, sep, quote, complete)
+    endless = not complete and len(records) == 1 and length >= len(body)
+    if endless or (not records and body.strip()):
+        raise ValueError("the first record cannot be read: a line end or a quote is missing, or a field is too long.")
     if not records:
         return Beginning(Dialect(sep, quote, encoding=encoding), [], len(text))
     cells = [cell.strip() for record in records for cell in record]
