@@ -44,7 +44,7 @@ class Stability:
 def stability(model: KNet, X: Any, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None) -> Stability:
     """Refit a model several times and compare the labels of X.
 
-    Each refit uses a random sample of X (four fifths of the rows; of at most 2000 rows if there are more) and makes its
+    Each refit uses a random half of X (of at most 2000 rows if there are more) and makes its
     own choice of start, kernel width and training rows.
 
     Parameters
@@ -78,7 +78,7 @@ def agreement(
     for number in range(n_refits):
         rng = np.random.default_rng([random_state, number])
         pool = np.arange(n_rows) if n_rows <= REFIT_ROWS else rng.choice(n_rows, REFIT_ROWS, replace=False)
-        size = min(n_rows, max(model.n_clusters, 2, 4 * len(pool) // 5))
+        size = min(n_rows, max(model.n_clusters, 2, len(pool) // 2))
         samples.append(take_rows(X, np.sort(rng.choice(pool, size, replace=False))))
     run = Parallel(n_jobs=n_jobs)
     refitted = run(
