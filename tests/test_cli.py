@@ -545,9 +545,10 @@ def test_demo_without_matplotlib_prints_that_and_writes_the_model(tmp_path, monk
     assert load(tmp_path / "spiral2.safetensors").n_clusters == 3
 
 
-def test_without_arrow_the_error_says_how_to_install_it():
+def test_without_arrow_the_error_says_how_to_install_it(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     script = "import sys; sys.modules['pyarrow'] = None; from knet.cli.app import app; app(['fit', 'x.csv', '-c', '3'])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "knet: Reading tables needs pyarrow. Install it with: pip install 'knet[tables]'\n"
 
@@ -648,3 +649,24 @@ def test_scan_refuses_in_one_line(tmp_path, monkeypatch, arguments, message):
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_a_missing_file_is_reported_before_slow_imports(tmp_path):
+    """A refusal must not wait for torch: it is not even imported."""
+    calls = [
+        ["fit", "nowhere.csv", "-c", "2"],
+        ["scan", "nowhere.csv"],
+        ["info", "nowhere.safetensors"],
+        ["predict", "nowhere.safetensors", "nowhere.csv"],
+        ["report", "nowhere.safetensors", "nowhere.csv", "-o", "r.html"],
+        ["export", "nowhere.safetensors", "--onnx", "m.onnx"],
+    ]
+    script = (
+        "import sys\nfrom knet.cli import main\nsys.argv[0] = 'knet'\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    code = end.code\n"
+        "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules\nsys.exit(code)"
+    )
+    for arguments in calls:
+        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 2, (arguments, done.stderr)
+        assert done.stderr.startswith("knet: There is no")

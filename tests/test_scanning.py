@@ -112,3 +112,9 @@ def test_the_plot_marks_the_best(c):
     assert found.best == c
     assert ("best: 2" if c else "none supported") in ax.get_title() + "".join(text.get_text() for text in ax.texts)
     assert ax.get_lines()[0].get_ydata().tolist() == [row["stability"] for row in found.table]
+
+
+def test_a_numpy_generator_is_a_random_state():
+    X = make_moon(200, random_state=0)[0]
+    first, second = (knet.scan(X, [2, 3], random_state=np.random.default_rng(5), n_resamples=1) for _ in range(2))
+    assert first == second

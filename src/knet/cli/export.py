@@ -18,7 +18,8 @@ def export(
     force: opt.Force = False,
 ) -> None:
     """Write a model as one ONNX graph, from columns to label, proba and embedding."""
-    from knet.cli.models import load_model
+    opt.check_inputs(model=model)
+    from knet.cli.models import load_model  # slow: after the check
     from knet.export import to_onnx
     from knet.tables.formats import check_ending
     from knet.tables.write import check_targets

@@ -59,6 +59,7 @@ def fit(
 
     Without --output and --labels, the labels are written to standard output as CSV.
     """
+    opt.check_inputs(data)
     chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)

@@ -8,7 +8,8 @@ EXAMPLES = "Example:  knet info m.safetensors --json"
 
 def info(model: opt.ModelFile, as_json: opt.Json = False) -> None:
     """Print what is in a model file."""
-    from knet.cli.models import load_model, model_facts
+    opt.check_inputs(model=model)
+    from knet.cli.models import load_model, model_facts  # slow: after the check
 
     fitted, recipe = load_model(model)
     facts = {

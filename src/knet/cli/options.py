@@ -7,6 +7,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from knet.tables.dialect import TextOptions, separator_named
+from knet.tables.formats import STDIN, check_suffix
+from knet.tables.whole_files import check_readable
 
 Data: TypeAlias = Annotated[
     str,
@@ -92,3 +94,12 @@ def number_or_word(text: str) -> str | int | float:
         except ValueError:
             continue
     return text
+
+
+def check_inputs(data: str | None = None, model: Path | None = None) -> None:
+    """Raise an error at once if a file to read is missing: the commands import slow libraries after this."""
+    if data is not None and data != STDIN:
+        check_suffix(data, "read")
+        check_readable(Path(data))
+    if model is not None:
+        check_readable(model, "model file")

@@ -122,6 +122,7 @@ class TableRequest:
         from knet.tables.formats import check_suffix
         from knet.tables.write import check_targets
 
+        opt.check_inputs(self.data, self.model)
         if as_json and self.output is None:
             raise ValueError("--json prints to standard output, and so do the results. Use --output as well.")
         if self.output is not None:

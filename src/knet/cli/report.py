@@ -42,7 +42,8 @@ def report(
     force: opt.Force = False,
 ) -> None:
     """Write a report on a model and a table, as one HTML file that needs no network."""
-    from knet.cli.columns import to_named_table
+    opt.check_inputs(data, model)
+    from knet.cli.columns import to_named_table  # slow: after the checks
     from knet.cli.models import load_model
     from knet.tables.formats import check_ending
     from knet.tables.write import check_targets

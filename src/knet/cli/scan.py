@@ -51,6 +51,7 @@ def scan(
     """
     if first > last:
         raise ValueError(f"--from {first} is above --to {last}.")
+    opt.check_inputs(data)
     chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)

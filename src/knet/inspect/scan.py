@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
 from knet._fit.candidates import Pool
 from knet._fit.columns import comparable_columns
+from knet._fit.host import random_generator
 from knet._fit.judge import Judge
 from knet._fit.starts import Start, choose_from
 from knet._math.agreement import rand_index
@@ -88,7 +88,7 @@ def scan(
         Number of pairs of random halves on which stability is measured.
     n_jobs : int, default=None
         Number of joblib jobs.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The only source of randomness.
 
     Returns
@@ -103,7 +103,7 @@ def scan(
     >>> scan(make_moon(300, random_state=0)[0], range(2, 5), random_state=0).best
     2
     """
-    rows, rng = KNet(scale=scale)._validate(X, reset=True), check_random_state(random_state)
+    rows, rng = KNet(scale=scale)._validate(X, reset=True), random_generator(random_state)
     scaling = learn_scaling(rows, scale)
     drawn = np.sort(rng.permutation(len(rows))[:SCAN_ROWS])
     scaled = scaling(rows[drawn]).astype(np.float64)
