@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -20,6 +19,7 @@ from torch import nn
 import knet
 from knet import Advanced, KNet, load, model_file
 from knet.exceptions import KNetError, ModelFileError
+from tests.model_files import forge, parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 
@@ -48,20 +48,6 @@ def saved(model, tmp_path_factory):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "model.safetensors"
-
-
-def parts(path):
-    """Return the metadata, the header and the tensors of a file."""
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-    return metadata, json.loads(metadata["header"]), load_file(path)
-
-
-def forge(path, header, tensors, **metadata):
-    """Write a file with a valid digest, whatever its content."""
-    text = header if isinstance(header, str) else json.dumps(header, sort_keys=True)
-    genuine = {"format": model_file.FORMAT, "header": text, "digest": model_file._digest(text, tensors)}
-    save_file(tensors, path, genuine | metadata)
 
 
 def plain_params(model):

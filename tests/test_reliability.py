@@ -1,6 +1,5 @@
 """No file is lost and nothing hostile gets in: full disks, crafted model files, control characters, two writers."""
 
-import json
 import os
 import signal
 import stat
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import knet.cli.results
@@ -27,6 +26,7 @@ from knet.model_checks import ARRAYS
 from knet.tables import whole_files
 from knet.tables.terminal import TerminalWriter, printable
 from knet.tables.whole_files import whole_file, write_whole
+from tests.model_files import forge
 
 QUICK = {"max_iter": 1, "random_state": 0, "advanced": Advanced(steps_per_iter=10)}
 COMMAND = [sys.executable, "-m", "knet"]
@@ -305,13 +305,6 @@ def test_without_locks_files_are_written_too(tmp_path, monkeypatch):
 
 
 # Files that must not get in
-
-
-def forge(path, header, tensors):
-    """Write a file with a valid digest, whatever its content."""
-    text = header if isinstance(header, str) else json.dumps(header, sort_keys=True)
-    known = {name: value for name, value in tensors.items() if value.dtype != torch.bfloat16}  # NumPy has no such type
-    save_file(tensors, path, {"format": "knet-model", "header": text, "digest": model_file._digest(text, known)})
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from knet._fit.plan import Plan, median_distance
 from knet._fit.progress import IterationReporter, IterationTasks
 from knet._fit.settings import Settings
 from knet._fit.theta_step import ThetaStep
-from knet._math.arrays import Floats
+from knet._math.arrays import Floats, Labels
 from knet._math.u_steps import indicator_embedding
 from knet._network.build import Networks, build_networks
 from knet._network.mlp import Encoder
@@ -76,10 +76,10 @@ class Learner:
         settings, nets = self.settings, self._networks(len(U))
         sigma = self._embedded_sigma(nets.encoder)
         embeddings = [self._sample_embedding(nets.encoder)] if settings.keep_embeddings else []
-        keeper = self._keeper(nets.encoder, U, sigma)
-        if settings.keep_embeddings and self.plan.start is not None:
-            embeddings.append(self._sample_embedding(nets.encoder))
-        n_before = len(embeddings)
+        if self.plan.start is not None:
+            self._follow(self.plan.start, nets.encoder, sigma)
+            embeddings += [self._sample_embedding(nets.encoder)] if settings.keep_embeddings else []
+        keeper, n_before = self._keeper(nets.encoder, U), len(embeddings)
         histories: list[list[dict[str, float]]] = []  # per iteration, a row for each restart
         asked = False
         with IterationReporter(settings.verbose, settings.max_iter) as report:
@@ -118,14 +118,17 @@ class Learner:
             generator=self.generator,
         )
 
-    def _keeper(self, encoder: Encoder, U: Tensor, sigma: float) -> LastIteration | NearStart:
-        """Return the rule that decides which iteration is kept; a start is followed first."""
-        start, seed = self.plan.start, int(self.rng.randint(2**31 - 1))
-        if start is None:
-            return LastIteration()
+    def _follow(self, start: Labels, encoder: Encoder, sigma: float) -> None:
+        """Train the encoder to follow a partition, before Algorithm 1 runs; groups without rows get no target."""
         groups = np.unique(start, return_inverse=True)[1].astype(np.int64)
         follow(encoder, self.X, groups, SIDE * sigma, self.generator)
-        return NearStart(self.X, start, self.settings.n_clusters, seed, encoder, U)
+
+    def _keeper(self, encoder: Encoder, U: Tensor) -> LastIteration | NearStart:
+        """Return the rule that decides which iteration is kept."""
+        if self.plan.start is None:
+            return LastIteration()
+        seed = int(self.rng.randint(2**31 - 1))
+        return NearStart(self.X, self.plan.start, self.settings.n_clusters, seed, encoder, U)
 
     def _networks(self, n_restarts: int) -> Networks:
         """Return encoder and decoder before the first step."""

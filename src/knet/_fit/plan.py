@@ -65,8 +65,8 @@ def make_plan(X: Floats, scaling: Scaling, settings: Settings, rng: np.random.Ra
     median = median_distance(pool, rng)
     if settings.sigma == "auto" and n_clusters > 1 and median > 0 and size > n_clusters + 1:
         return _from_partition(X, scaling, settings, order[:size], median, rng)
-    sigma = settings.sigma_scale * median or 1.0 if isinstance(settings.sigma, str) else float(settings.sigma)
-    sigma = max(sigma, NARROWEST * median)
+    given = settings.sigma_scale * median or 1.0 if isinstance(settings.sigma, str) else settings.sigma
+    sigma = max(float(given), NARROWEST * median)
     if isinstance(train_size, str):
         size = min(n_rows, subset_size(pool, n_rows, sigma, n_clusters))
     rows = np.sort(order[:size])
@@ -133,7 +133,7 @@ def subset_size(pool: Tensor, n_rows: int, sigma: float, n_clusters: int, tol: f
     if n_rows <= SMALL_DATA:
         return n_rows
     reference = NystroemLaplacian(pool, sigma).largest(n_clusters)[0]
-    smallest = 30 * n_clusters
+    smallest = ROWS_PER_CLUSTER * n_clusters
     for size in (size for size in SUBSET_SIZES if size >= smallest):
         spectrum = block_lanczos(DenseLaplacian(pool[:size], sigma), n_clusters, tol=tol / 4).values
         if float((spectrum - reference).abs().max()) < tol:

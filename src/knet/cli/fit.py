@@ -46,7 +46,7 @@ def fit(
     sigma: Annotated[str, typer.Option(help="Width of the kernel: auto, median, or a number.")] = "auto",
     sigma_scale: Annotated[float, typer.Option(help="Factor for the widths auto and median.")] = 1.0,
     train_size: Annotated[str, typer.Option(help="Rows to train on: auto, a count, or a fraction like 0.1.")] = "auto",
-    n_init: Annotated[int | None, typer.Option(help="Maximum number of restarts; the best one is kept.")] = None,
+    n_init: Annotated[int | None, typer.Option(help="Restarts, if --sigma is not auto; the best one is kept.")] = None,
     max_iter: Annotated[int | None, typer.Option(help="Maximum number of iterations.")] = None,
     n_refits: opt.Refits = 2,
     random_state: opt.RandomState = 0,

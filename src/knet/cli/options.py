@@ -50,7 +50,8 @@ OneHot: TypeAlias = Annotated[bool, typer.Option("--one-hot", help="Convert text
 Dates: TypeAlias = Annotated[bool, typer.Option("--dates", help="Convert dates to days since 1970.")]
 RandomState: TypeAlias = Annotated[int, typer.Option(help="Seed; the only source of randomness.")]
 Refits: TypeAlias = Annotated[
-    int, typer.Option(min=0, help="Number of refits with other seeds from which the report measures stability.")
+    int,
+    typer.Option(min=0, help="Number of refits on random halves, from which the report measures stability."),
 ]
 Device: TypeAlias = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Threads: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Maximum number of threads.")]

@@ -10,8 +10,8 @@ def printable(text: str, allowed: frozenset[str] = frozenset()) -> str:
 
     Examples
     --------
-    >>> print(printable("a\x1b[2Jb"))
-    a\x1b[2Jb
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
     """
     if text.isprintable():
         return text
