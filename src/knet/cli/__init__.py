@@ -16,8 +16,11 @@ def main() -> None:
     before = signal.signal(signal.SIGINT, _interrupt)
     from knet.cli.app import main as run
 
-    signal.signal(signal.SIGINT, before)
-    run()
+    try:
+        signal.signal(signal.SIGINT, before)
+        run()
+    except KeyboardInterrupt:  # before Typer handles it, or after
+        _interrupt(signal.SIGINT, None)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
