@@ -35,7 +35,8 @@ def demo(
     prediction_seconds = time.perf_counter() - started
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / "spiral2.safetensors", overwrite=True)
-    typer.echo(f"trained on {model.n_train_:,} rows in {training_seconds:.1f} s ({model.n_iter_} iteration{'s' * (model.n_iter_ != 1)})")
+    iterations = f"{model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}"
+    typer.echo(f"trained on {model.n_train_:,} rows in {training_seconds:.1f} s ({iterations})")
     typer.echo(f"labelled {len(labels):,} rows in {prediction_seconds:.2f} s")
     typer.echo(f"NMI with the true arms: {nmi(y, labels):.3f}")
     typer.echo(f"model  {folder / 'spiral2.safetensors'}")
