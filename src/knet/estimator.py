@@ -22,13 +22,14 @@ from knet._fit.host import own_randomness, random_generator
 from knet._fit.learner import Learned, Learner
 from knet._fit.plan import Plan, make_plan
 from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callbacks
+from knet._fit.reduction import learn_preparation
 from knet._fit.settings import Callback, Settings, check_parameters
 from knet._fit.summary import summarize
 from knet._math.arrays import Floats
 from knet._math.centers import find_centers
 from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
-from knet._network.scaling import learn_scaling
+from knet._network.scaling import float_dtype
 from knet.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         eigenvectors, as in the paper; so it does with a number.
     scale : {"auto", "standard", "none"}, default="auto"
         What the model does to columns: "standard" gives them mean 0 and standard deviation 1, "auto" does so after it
-        has compressed columns with heavy tails (a skewness beyond 2) by asinh.
+        has compressed columns with heavy tails (a skewness beyond 2) by asinh. Sparse matrices of many columns keep
+        the proportions of their columns.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine" divides every row by its length first, so that only directions count.
     encoder : torch.nn.Module, default=None
         Your own encoder, from (n, d) to (n, d'). It is copied, never changed.
     hidden_layer_sizes : "auto" or tuple of int, default="auto"
@@ -140,6 +144,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         u_update: str | UStep = "eig",
         sigma: str | float = "auto",
         scale: str = "auto",
+        metric: str = "euclidean",
         encoder: nn.Module | None = None,
         hidden_layer_sizes: str | Sequence[int] = "auto",
         n_components: str | int | None = "auto",
@@ -159,6 +164,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self.u_update = u_update
         self.sigma = sigma
         self.scale = scale
+        self.metric = metric
         self.encoder = encoder
         self.hidden_layer_sizes = hidden_layer_sizes
         self.n_components = n_components
@@ -205,18 +211,25 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
     def _fit(self, X: Floats) -> Self:
         """Fit on validated rows; the fitted state changes only at the very end."""
-        settings = Settings.resolve(self.get_params(deep=False), X.shape[1])
         rng = random_generator(self.random_state)
-        scaling = learn_scaling(X, settings.scale)
-        plan = make_plan(X, scaling, settings, rng)
-        single = settings.device.type == "mps" or X.dtype == np.float32
+        preparation = learn_preparation(
+            X,
+            scale=self.scale,
+            metric=self.metric,
+            n_clusters=self.n_clusters,
+            max_columns=(self.advanced or Advanced()).max_columns if self.encoder is None else None,
+            rng=rng,
+        )
+        settings = Settings.resolve(self.get_params(deep=False), preparation.n_outputs)
+        plan = make_plan(X, preparation, settings, rng)
+        single = settings.device.type == "mps" or float_dtype(X) == np.float32
         X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator:
             tasks = IterationTasks(self, settings.max_iter, X)
             rows = X_train if settings.scale == "none" else X_train.float()
             learned = Learner(settings, plan, rows, generator, rng, tasks).learn()
             learned.kept.encoder.to(X_train.dtype)
-            predictor = summarize(learned, X_train, scaling, settings.n_clusters, rng)
+            predictor = summarize(learned, X_train, preparation, settings.n_clusters, rng)
             labels = predictor.assign(X)
             tasks.fit_done()
         self._forget("embeddings_", "extra_")
@@ -280,7 +293,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         if len(X) > SCORE_ROWS:
             X = X[np.sort(np.random.RandomState(0).permutation(len(X))[:SCORE_ROWS])]
         predictor = self.predictor_
-        return path_silhouette(predictor.scaling(X), predictor.assign(X))
+        return path_silhouette(predictor.preparation(X), predictor.assign(X))
 
     def kernel(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         """Return the learned kernel, exp(-||psi(x) - psi(y)||^2 / (2 sigma^2)) / sqrt(d(x) d(y)) [KERNEL].

@@ -15,6 +15,7 @@ from knet._math.arrays import Floats
 from knet._math.kernels import gaussian_kernel, kernel_matmul, row_blocks, squared_distances
 from knet._math.threads import in_threads
 from knet._network.mlp import ResidualMLP, RowEncoder
+from knet._network.preparation import Preparation
 from knet._network.scaling import Scaling, float_dtype
 
 Filled = TypeVar("Filled", bound=NDArray[Any])
@@ -28,8 +29,8 @@ class Predictor:
 
     Attributes
     ----------
-    scaling : Scaling
-        What happens to the columns before they are encoded.
+    preparation : Preparation
+        What happens to rows before they are encoded.
     encoder : torch.nn.Module
         psi, with a leading axis of one restart.
     sigma : float
@@ -42,7 +43,7 @@ class Predictor:
         Summary of the embedded training rows: their degrees are sums over it.
     """
 
-    scaling: Scaling
+    preparation: Preparation
     encoder: nn.Module
     sigma: float
     centers: Tensor
@@ -50,9 +51,14 @@ class Predictor:
     landmarks: Tensor
     weights: Tensor
 
+    @property
+    def scaling(self) -> Scaling:
+        """The scaling of the columns."""
+        return self.preparation.scaling
+
     def embed(self, X: Floats) -> Floats:
         """Return psi of every row, block by block, in the dtype of X."""
-        out = np.empty((len(X), self.centers.shape[1]), float_dtype(X))
+        out = np.empty((X.shape[0], self.centers.shape[1]), float_dtype(X))
 
         def fill(model: Predictor, rows: slice) -> None:
             out[rows] = model._embed_block(X[rows]).cpu().numpy()
@@ -61,7 +67,7 @@ class Predictor:
 
     def assign(self, X: Floats) -> NDArray[np.int64]:
         """Return the nearest centre of every row."""
-        out = np.empty(len(X), np.int64)
+        out = np.empty(X.shape[0], np.int64)
 
         def fill(model: Predictor, rows: slice) -> None:
             out[rows] = model._nearest(model._embed_block(X[rows])).cpu().numpy()
@@ -70,7 +76,7 @@ class Predictor:
 
     def memberships(self, X: Floats) -> Floats:
         """Return soft memberships, (n, c): a mixture of equal round Gaussians at the centres."""
-        out = np.empty((len(X), len(self.centers)), float_dtype(X))
+        out = np.empty((X.shape[0], len(self.centers)), float_dtype(X))
 
         def fill(model: Predictor, rows: slice) -> None:
             Psi = model._embed_block(X[rows])
@@ -82,7 +88,7 @@ class Predictor:
 
     def log_degrees(self, X: Floats) -> Floats:
         """Return log of the mean kernel value between every row and the training rows; finite for any row."""
-        out = np.empty(len(X), float_dtype(X))
+        out = np.empty(X.shape[0], float_dtype(X))
         log_total = float(self.weights.sum().log())
 
         def fill(model: Predictor, rows: slice) -> None:
@@ -94,8 +100,8 @@ class Predictor:
         """Return the normalised learned kernel between rows of X and rows of Y [KERNEL]."""
         Psi_X, Psi_Y = torch.from_numpy(self.embed(X)).double(), torch.from_numpy(self.embed(Y)).double()
         root_X, root_Y = self._root_degrees(Psi_X), self._root_degrees(Psi_Y)
-        out = np.empty((len(X), len(Y)), X.dtype)
-        for rows in row_blocks(len(X), len(Y), Psi_X.element_size()):
+        out = np.empty((X.shape[0], Y.shape[0]), float_dtype(X))
+        for rows in row_blocks(X.shape[0], Y.shape[0], Psi_X.element_size()):
             K = gaussian_kernel(Psi_X[rows], Psi_Y, self.sigma)
             out[rows] = K.div_(root_X[rows, None]).div_(root_Y).numpy()
         return out
@@ -107,11 +113,11 @@ class Predictor:
 
     def _in_blocks(self, fill: Callable[["Predictor", slice], None], X: Floats, out: Filled) -> Filled:
         """Fill `out` block by block, in single precision if X is; blocks of the default network run on all cores."""
-        model = self._single if X.dtype == np.float32 and self.centers.dtype == torch.float64 else self._own
+        model = self._single if float_dtype(X) == np.float32 and self.centers.dtype == torch.float64 else self._own
         if isinstance(model.encoder, RowEncoder):
-            in_threads(lambda rows: fill(model, rows), _blocks(len(X), BLOCK_ROWS))
+            in_threads(lambda rows: fill(model, rows), _blocks(X.shape[0], BLOCK_ROWS))
         else:
-            for rows in _blocks(len(X), 16 * BLOCK_ROWS):
+            for rows in _blocks(X.shape[0], 16 * BLOCK_ROWS):
                 fill(model, rows)
         return out
 
@@ -136,7 +142,7 @@ class Predictor:
     @torch.inference_mode()
     def _embed_block(self, block: Floats) -> Tensor:
         """Scale and encode one block of rows, in the dtype of the model."""
-        Z = torch.from_numpy(self.scaling(block)).to(self.centers)
+        Z = torch.from_numpy(self.preparation(block)).to(self.centers)
         Psi: Tensor = self.encoder(Z)
         return Psi[0]
 

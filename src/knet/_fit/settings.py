@@ -24,6 +24,7 @@ RULES: dict[str, tuple[Any, ...]] = {
     "u_update": (*U_STEPS, rules.function()),
     "sigma": ("auto", "median", rules.positive_number()),
     "scale": ("auto", "standard", "none"),
+    "metric": ("euclidean", "cosine"),
     "encoder": (rules.nothing(), rules.instance(nn.Module, "a torch.nn.Module")),
     "hidden_layer_sizes": ("auto", rules.sizes()),
     "n_components": ("auto", rules.nothing(), rules.integer(1)),
@@ -46,6 +47,7 @@ ADVANCED_RULES: dict[str, tuple[Any, ...]] = {
     "laplacian": tuple(LAPLACIANS),
     "memory_budget": (rules.positive_number(),),
     "steps_per_iter": (rules.integer(1),),
+    "max_columns": (rules.nothing(), rules.integer(1)),
     "keep_embeddings": (rules.instance(bool, "a bool"),),
 }
 

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from knet._fit.candidates import METHODS, Pool
-from knet._fit.columns import comparable_columns
+from knet._fit.columns import MAX_COLUMNS, comparable_columns
 from knet._fit.judge import Judge, Verdict, choose
 from knet._math.arrays import Floats, Labels
+from knet._math.mixtures import Gaussians, overall_covariance, rounding_variance
+from knet._math.neighbors import Indices, extend
 from knet._math.threads import one_blas_thread
 
 
@@ -19,6 +21,21 @@ class Start:
     method: str
     verdict: Verdict
     considered: list[dict[str, object]]
+
+    def extended(self, sample: Indices, X: Floats) -> Labels:
+        """Return labels of all rows X by the method's own idea of a group, if the partition is that of a `sample`.
+
+        A mixture is extended by its Gaussians, any other method by a vote of neighbours.
+        """
+        if "mixture" not in self.method or len(sample) == len(X) or X.shape[1] > MAX_COLUMNS:
+            return extend(self.labels, sample, X)
+        rows = X[sample].astype(np.float64)
+        members, rounding = np.eye(int(self.labels.max()) + 1)[self.labels], rounding_variance(rows)
+        overall = overall_covariance(rows, rounding)
+        model = Gaussians.fit(rows, members, overall, rounding, tied=self.method.startswith("tied"))
+        labels: Labels = model.log_joint(X.astype(np.float64)).argmax(1)
+        labels[sample] = self.labels
+        return labels
 
 
 def choose_start(X: Floats, n_clusters: int, rng: np.random.RandomState) -> Start:

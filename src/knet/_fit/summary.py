@@ -11,14 +11,14 @@ from knet._math.arrays import Floats
 from knet._math.centers import find_centers, large_k_means
 from knet._math.kernels import squared_distances
 from knet._math.threads import one_blas_thread
-from knet._network.scaling import Scaling
+from knet._network.preparation import Preparation
 from knet.predictor import Predictor
 
 SUMMARY_ROWS = 256  # landmarks that represent the training rows in degrees
 SUMMARY_SHARE = 4  # minimum of training rows per landmark
 
 
-def summarize(learned: Learned, X: Tensor, scaling: Scaling, n_clusters: int, rng: np.random.RandomState) -> Predictor:
+def summarize(learned: Learned, X: Tensor, preparation: Preparation, n_clusters: int, rng: np.random.RandomState) -> Predictor:
     """Embed the training rows, find the centres, and keep what new rows need: nothing that grows with the rows."""
     kept = learned.kept
     encoder = kept.encoder.requires_grad_(False).eval()
@@ -30,7 +30,7 @@ def summarize(learned: Learned, X: Tensor, scaling: Scaling, n_clusters: int, rn
     tiny = torch.finfo(Psi.dtype).tiny ** 0.5
     landmarks, weights = _landmarks(embedded, rng)
     return Predictor(
-        scaling=scaling,
+        preparation=preparation,
         encoder=encoder,
         sigma=learned.sigma,
         centers=centers,

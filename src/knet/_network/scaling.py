@@ -82,8 +82,9 @@ def compress(X: Floats, center: Floats, width: Floats) -> Floats:
 
 
 def float_dtype(X: NDArray[Any]) -> np.dtype[np.floating]:
-    """Return the dtype of computations with X: its own if it is single or double precision, else double."""
-    return X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    """Return the dtype of computations with X: single for single and half precision, else double."""
+    is_single = X.dtype in (np.float32, np.float16) or X.dtype.name == "bfloat16"  # NumPy does not know the last one
+    return np.dtype(np.float32 if is_single else np.float64)
 
 
 def learn_scaling(X: NDArray[Any], kind: str) -> Scaling:
@@ -138,7 +139,7 @@ def _heavy_tails(X: NDArray[Any], unit: Floats) -> Scaling:
     centered = sample - sample.mean(0)
     deviation = np.sqrt(np.square(centered).mean(0))
     varies = _varies(deviation, X)
-    skewness = (centered**3).mean(0) / np.where(varies, deviation, 1.0) ** 3
+    skewness = (np.square(centered) * centered).mean(0) / np.where(varies, deviation, 1.0) ** 3
     center, width = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for j in np.flatnonzero(varies & (np.abs(skewness) > HEAVY_TAIL)):
         center[j] = np.median(sample[:, j])
