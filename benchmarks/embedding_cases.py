@@ -1,4 +1,4 @@
-"""Vectors as language and image models make them, and word counts: rows, labels, and the number of clusters of each case.
+"""Vectors as language and image models make them, and word counts: rows and labels of each case.
 
 No model is downloaded: the vectors are generated, or made of images and texts that are installed with Python packages.
 """
@@ -48,8 +48,8 @@ def generated_vectors(
 ) -> Case:
     """Return unit vectors with a common direction, groups around their own directions, and columns of huge variance.
 
-    Within a group, the deviations along random directions k = 1, 2, ... fall like k^-decay, as the spectra of embeddings
-    do; with decay 0 the groups are round. `separation` is the length of a group's own direction, as a multiple of the
+    Within a group, the deviations along random directions k = 1, 2, ... fall like k^-decay, as those of embeddings do;
+    with decay 0 the groups are round. `separation` is the length of a group's own direction, as a multiple of the
     length of the noise; `unequal` makes the largest group twenty times as large as the smallest.
     """
     rng = np.random.default_rng(seed)

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 import knet
-from knet import Advanced, KNet, load, model_file
+from knet import Advanced, KNet, light, load, model_file
 from knet.exceptions import KNetError, ModelFileError
 from tests.model_files import forge, parts
 
@@ -240,13 +240,14 @@ def test_a_file_of_version_1_has_its_parameters_and_history_under_the_new_names(
         "advanced__laplacian": "dense",
         "advanced__memory_budget": 256,
         "advanced__steps_per_iter": 50,
+        "advanced__max_columns": 64,
         "advanced__keep_embeddings": True,
     }
     assert [row["iteration"] for row in loaded.history_] == [1, 2, 3, 4]
     assert set(loaded.history_[0]) == {"iteration", "hsic", "reconstruction", "u_change", "u_error", "seconds"}
     assert (loaded.n_iter_, loaded.best_iter_) == (4, 1)
     loaded.save(path)
-    assert parts(path)[1]["format_version"] == model_file.FORMAT_VERSION
+    assert parts(path)[1]["format_version"] == light.FORMAT_VERSION
     assert plain_params(load(path)) == plain_params(loaded)
     assert load(path).history_ == loaded.history_
 
@@ -398,8 +399,8 @@ def test_a_missing_tensor_is_refused_even_with_a_valid_digest(saved, path):
 
 def test_a_missing_entry_of_the_header_is_refused(saved, path):
     _, header, tensors = parts(saved)
-    assert len(header) == 14
-    for name in header.keys() - {"versions"}:
+    assert len(header) == 15
+    for name in header.keys() - {"versions", "unit_length"}:  # earlier files do not have the latter
         forge(path, {other: value for other, value in header.items() if other != name}, tensors)
         assert_refused(path, "complete")
 

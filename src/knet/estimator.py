@@ -25,11 +25,13 @@ from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callba
 from knet._fit.reduction import learn_preparation
 from knet._fit.settings import Callback, Settings, check_parameters
 from knet._fit.summary import summarize
+from knet._fit.vectors import expand_vectors
 from knet._math.arrays import Floats
 from knet._math.centers import find_centers
 from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
-from knet._network.scaling import float_dtype
+from knet._network.preparation import Preparation, check_directions
+from knet._network.scaling import float_dtype, is_half
 from knet.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -194,9 +196,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster: array, pandas or polars DataFrame, Arrow table, list or CPU tensor. Of a Dask array or
-            DataFrame a sample is trained on; see `knet.dask.fit`.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to cluster: array, pandas or polars DataFrame, Arrow table, a column of vectors, list, CPU tensor or
+            sparse matrix. Of a Dask array or DataFrame a sample is trained on; see `knet.dask.fit`.
         y : ignored
             Present by convention.
 
@@ -209,17 +211,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         with self._columns_restored_on_error():
             return self._fit(self._validate(X, reset=True))
 
-    def _fit(self, X: Floats) -> Self:
+    def _fit(self, X: Any) -> Self:
         """Fit on validated rows; the fitted state changes only at the very end."""
         rng = random_generator(self.random_state)
-        preparation = learn_preparation(
-            X,
-            scale=self.scale,
-            metric=self.metric,
-            n_clusters=self.n_clusters,
-            max_columns=(self.advanced or Advanced()).max_columns if self.encoder is None else None,
-            rng=rng,
-        )
+        preparation = self._learn_preparation(X, rng)
         settings = Settings.resolve(self.get_params(deep=False), preparation.n_outputs)
         plan = make_plan(X, preparation, settings, rng)
         single = settings.device.type == "mps" or float_dtype(X) == np.float32
@@ -236,13 +231,26 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self._remember(plan, learned, predictor, labels)
         return self
 
+    def _learn_preparation(self, X: Any, rng: np.random.RandomState) -> Preparation:
+        """Return what the model does to validated rows before the encoder gets them."""
+        if self.metric == "cosine":
+            check_directions(X)
+        return learn_preparation(
+            X,
+            scale=self.scale,
+            unit_length=self.metric == "cosine",
+            n_clusters=self.n_clusters,
+            max_columns=(self.advanced or Advanced()).max_columns if self.encoder is None else None,
+            rng=rng,
+        )
+
     def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
         """Set the fitted attributes."""
         self.predictor_, self.labels_, self.sigma_ = predictor, labels, learned.sigma
         self.history_, self.n_iter_, self.best_iter_ = learned.history, len(learned.history), learned.kept.iteration
         if learned.embeddings is not None:
             self.embeddings_ = learned.embeddings
-        self.cluster_centers_ = predictor.centers.cpu().numpy()
+        self.cluster_centers_ = predictor.centers
         self.spectral_embedding_ = learned.kept.U.cpu().numpy()
         self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
         self.spectral_indices_ = plan.rows[plan.core]
@@ -289,11 +297,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         with `n_clusters`, so that ``GridSearchCV(KNet(), {"n_clusters": [2, 3, 4]})`` can compare them. Shuffle rows
         that are sorted (``cv=KFold(3, shuffle=True)``). `knet.scan` compares more thoroughly.
         """
-        X = self._validate(X)
-        if len(X) > SCORE_ROWS:
-            X = X[np.sort(np.random.RandomState(0).permutation(len(X))[:SCORE_ROWS])]
-        predictor = self.predictor_
-        return path_silhouette(predictor.preparation(X), predictor.assign(X))
+        rows, predictor = self._validate(X), self.predictor_
+        if rows.shape[0] > SCORE_ROWS:
+            rows = rows[np.sort(np.random.RandomState(0).permutation(rows.shape[0])[:SCORE_ROWS])]
+        return path_silhouette(predictor.preparation(rows), predictor.assign(rows))
 
     def kernel(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         """Return the learned kernel, exp(-||psi(x) - psi(y)||^2 / (2 sigma^2)) / sqrt(d(x) d(y)) [KERNEL].
@@ -310,10 +317,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
         The paper's other way to label new data: it follows clusters that have moved, where `predict` keeps the centres.
         """
-        X = self._validate(X)
-        if len(X) < self.n_clusters:
-            raise ValueError(f"{len(X)} rows are too few to recluster into n_clusters={self.n_clusters} groups.")
-        Psi = self.predictor_.embed(X)
+        Psi = self.predictor_.embed(self._validate(X))
+        if len(Psi) < self.n_clusters:
+            raise ValueError(f"{len(Psi)} rows are too few to recluster into n_clusters={self.n_clusters} groups.")
         centers = find_centers(Psi, self.n_clusters, random_generator(self.random_state))
         cost = cdist(centers, self.cluster_centers_, "sqeuclidean")
         ids: NDArray[np.int64] = linear_sum_assignment(cost)[1]
@@ -379,19 +385,22 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _validate(self, X: Any, *, reset: bool = False) -> Floats:
-        """Return X as a finite float array, or raise a message that names the columns at fault."""
+    def _validate(self, X: Any, *, reset: bool = False) -> Any:
+        """Return X as a finite array or CSR matrix, or raise a message that names the columns at fault."""
         if not reset:
             check_is_fitted(self)
         check_in_memory(X)
         if isinstance(X, torch.Tensor):
             X = (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()
+        X = expand_vectors(X)
         rules.check_columns(X)
-        checked: Floats = validate_data(
+        in_blocks = isinstance(X, np.memmap) or is_half(X)  # converted block by block
+        checked = validate_data(
             self,
             X,
             reset=reset,
-            dtype=None if isinstance(X, np.memmap) else [np.float64, np.float32],  # a file is converted in blocks
+            accept_sparse="csr",
+            dtype=None if in_blocks else [np.float64, np.float32],
             ensure_all_finite=False,
             ensure_min_samples=2 if reset else 1,
         )
@@ -399,8 +408,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         return checked
 
     def __sklearn_tags__(self) -> Tags:
-        """Say that float32 stays float32."""
+        """Say that float32 stays float32, and that sparse matrices are welcome."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -4,14 +4,13 @@ A model file may come from a stranger, and a digest can be computed by anybody. 
 signs of everything in the file are checked. A new array is a new line in `ARRAYS`.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from knet._fit import validation as rules
 from knet.exceptions import ModelFileError
@@ -21,8 +20,8 @@ Kinds = Mapping[str, tuple[object, tuple[int, ...]]]  # dtype and shape of each 
 Sizes = dict[str, int]  # length of each axis, by its letter
 
 ENCODER = "encoder."
-FLOATS = (torch.float32, torch.float64)
-PLAIN = (*FLOATS, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+FLOATS = (np.dtype("float32"), np.dtype("float64"))
+PLAIN = (*FLOATS, *map(np.dtype, ("float16", "int64", "int32", "int16", "int8", "uint8", "bool")))
 MAX_DEPTH = 64  # of objects inside objects in a header
 
 
@@ -31,13 +30,15 @@ class Array:
     """What an array of a model file must be.
 
     `shape` names the length of each axis: d columns, c clusters, e columns of the embedding, m landmarks. The same
-    letter is the same length in all arrays. `like_encoder` asks for the dtype of the centres, which the encoder uses.
+    letter is the same length in all arrays; p columns remain of d if there is a projection. `like_encoder` asks for the
+    dtype of the centres, which the encoder uses.
     """
 
     shape: str
     positive: bool = False
     not_negative: bool = False
     like_encoder: bool = False
+    optional: bool = False
 
 
 ARRAYS: dict[str, Array] = {
@@ -45,6 +46,7 @@ ARRAYS: dict[str, Array] = {
     "scale": Array("d", positive=True),
     "tail_center": Array("d"),
     "tail_width": Array("d", not_negative=True),
+    "projection": Array("dp", optional=True),
     "centers": Array("ce", like_encoder=True),
     "landmarks": Array("me", like_encoder=True),
     "weights": Array("m", positive=True),
@@ -98,6 +100,8 @@ def check_header(header: Mapping[str, Any]) -> None:
             rules.check_parameters("the header", header, {name: allowed})
         except (ValueError, OverflowError) as error:
             raise ModelFileError(_short(str(error))) from error
+    if not isinstance(header.get("unit_length", False), bool):
+        raise ModelFileError("'unit_length' in its header must be true or false")
     names = header["feature_names"]
     if names is not None and len(names) != header["n_features"]:
         raise ModelFileError(f"it names {len(names)} columns, and n_features is {header['n_features']}")
@@ -143,6 +147,8 @@ def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
 def _check_array(name: str, array: Array, kinds: Kinds, sizes: Sizes) -> None:
     """Check the dtype and the shape of an array, and add the lengths of its axes to `sizes`."""
     if name not in kinds:
+        if array.optional:
+            return
         raise ModelFileError(f"it is not complete: it has no array {name!r}")
     dtype, shape = kinds[name]
     if dtype not in FLOATS or (array.like_encoder and dtype != kinds["centers"][0]):
@@ -156,15 +162,16 @@ def _check_array(name: str, array: Array, kinds: Kinds, sizes: Sizes) -> None:
 
 
 def _check_layers(kinds: Kinds, sizes: Sizes, dtype: object) -> None:
-    """Check that the arrays of the default network form a chain of layers from d to e columns."""
+    """Check that the arrays of the default network form a chain of layers from the prepared columns to e."""
     n_layers = sum(name.startswith(f"{ENCODER}weights.") for name in kinds)
     widths = [kinds.get(f"{ENCODER}weights.{layer}", (dtype, ()))[1][-1:] for layer in range(n_layers - 1)]
     if n_layers < 2 or not all(widths):
         raise ModelFileError(
             "its encoder is not complete: there must be a weights array for each of at least two layers"
         )
-    chain = [sizes["d"], *(width[0] for width in widths), sizes["e"]]
-    expected: dict[str, tuple[int, ...]] = {f"{ENCODER}skip": (sizes["d"], sizes["e"])}
+    n_inputs = sizes.get("p", sizes["d"])
+    chain = [n_inputs, *(width[0] for width in widths), sizes["e"]]
+    expected: dict[str, tuple[int, ...]] = {f"{ENCODER}skip": (n_inputs, sizes["e"])}
     for layer, (n_in, n_out) in enumerate(pairwise(chain)):
         expected |= {f"{ENCODER}weights.{layer}": (1, n_in, n_out), f"{ENCODER}biases.{layer}": (1, 1, n_out)}
     for name in sorted(expected.keys() | kinds.keys()):
@@ -172,15 +179,15 @@ def _check_layers(kinds: Kinds, sizes: Sizes, dtype: object) -> None:
             raise ModelFileError(f"the encoder does not fit: the array {_short(repr(name))} is {kinds.get(name)}")
 
 
-def check_values(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+def check_values(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raise a ModelFileError if an array holds NaN, infinity, or numbers of the wrong sign."""
-    for name, values in tensors.items():
+    for name, values in arrays.items():
         checked = name in ARRAYS or header["encoder"] == "mlp"  # a user's own module may hold anything
-        if checked and not math.isfinite(float(values.abs().max())):
+        if checked and not np.isfinite(values).all():
             raise ModelFileError(f"the array {name!r} holds NaN or infinity")
-        if name in ARRAYS and ARRAYS[name].positive and float(values.min()) <= 0:
+        if name in ARRAYS and ARRAYS[name].positive and values.min() <= 0:
             raise ModelFileError(f"the array {name!r} must be positive")
-        if name in ARRAYS and ARRAYS[name].not_negative and float(values.min()) < 0:
+        if name in ARRAYS and ARRAYS[name].not_negative and values.min() < 0:
             raise ModelFileError(f"the array {name!r} must not be negative")
 
 

@@ -20,10 +20,9 @@ POWER_STEPS, EXTRA_DIRECTIONS = 4, 16  # of the randomised decomposition
 
 
 def learn_preparation(
-    X: Any, *, scale: str, metric: str, n_clusters: int, max_columns: int | None, rng: np.random.RandomState
+    X: Any, *, scale: str, unit_length: bool, n_clusters: int, max_columns: int | None, rng: np.random.RandomState
 ) -> Preparation:
     """Return what the model does to rows like those of X; `max_columns=None` never reduces the columns."""
-    unit_length = metric == "cosine"
     n_rows, n_columns = X.shape
     if max_columns is None or n_columns <= max_columns:
         return Preparation(learn_scaling(DenseRows(X, unit_length=unit_length), scale), None, unit_length)
@@ -39,7 +38,7 @@ def learn_preparation(
     A = scaling(rows).astype(np.float32)
     directions, variances = principal_directions(A, np.zeros(n_columns), max_columns, rng)
     n_kept = max(n_least, n_structured(variances, float(np.square(A).sum(dtype=np.float64)) / size, A.shape))
-    return Preparation(scaling, directions[:, :n_kept], unit_length)
+    return Preparation(scaling, np.ascontiguousarray(directions[:, :n_kept]), unit_length)
 
 
 def _of_sparse(
@@ -56,7 +55,8 @@ def _of_sparse(
     directions, variances = principal_directions(A, mean, max_columns, rng)
     n_kept = max(n_least, n_structured(variances, total, A.shape))
     unit = np.sqrt(variances[:n_kept].mean()) or 1.0
-    return Preparation(Scaling.linear(mean, np.full(len(mean), unit)), directions[:, :n_kept], unit_length)
+    projection = np.ascontiguousarray(directions[:, :n_kept])
+    return Preparation(Scaling.linear(mean, np.full(len(mean), unit)), projection, unit_length)
 
 
 def n_structured(variances: Floats, total: float, shape: tuple[int, int]) -> int:
@@ -65,9 +65,11 @@ def n_structured(variances: Floats, total: float, shape: tuple[int, int]) -> int
     The variances of the components of pure noise lie below s (1 + sqrt(d / n))^2, with the mean variance s of its
     columns (Marchenko, Pastur). Components below that bound say nothing about the rows.
     """
-    n_rows, n_columns = shape
-    rest = max(total - float(variances.sum()), 0.0) / max(n_columns - len(variances), 1)
-    return int((variances > rest * (1 + np.sqrt(n_columns / n_rows)) ** 2).sum())
+    (n_rows, n_columns), found, before = shape, 0, -1
+    while found > before:  # what is structure is taken out of the mean of the noise
+        rest = max(total - float(variances[:found].sum()), 0.0) / (n_columns - found)
+        before, found = found, int((variances > rest * (1 + np.sqrt(n_columns / n_rows)) ** 2).sum())
+    return found
 
 
 def principal_directions(A: Any, mean: Floats, n_directions: int, rng: np.random.RandomState) -> tuple[Floats, Floats]:

@@ -1,7 +1,7 @@
-"""What a model does to rows before the encoder gets them: unit length, scaled columns, and fewer columns if there are many.
+"""What a model does to rows before the encoder gets them: unit length, scaled columns, and fewer of many columns.
 
-Rows are arrays of any floating-point type, half precision included, or sparse matrices in CSR form; these are recognised
-by their methods, so that SciPy is not imported.
+Rows are arrays of any floating-point type, half precision included, or sparse matrices in CSR form. The latter are
+recognised by their methods, so that SciPy is not imported.
 """
 
 from dataclasses import dataclass, fields
@@ -14,7 +14,21 @@ from numpy.typing import NDArray
 from knet._math.arrays import Floats
 from knet._network.scaling import FAR, Scaling, compress, float_dtype
 
+Rows = Any  # an array of numbers, or a sparse matrix in CSR form
+
+CHECKED_ROWS = 8192  # rows whose length is computed at a time
 MAX_SHIFT = 100.0  # means in standard deviations up to which a product of unscaled rows loses no digits that matter
+
+
+class ZeroRowError(ValueError):
+    """A row of zeros, which has no direction."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        super().__init__(
+            f"Row {row} has the length 0, so that it has no direction. With metric='cosine', drop rows of zeros first, "
+            "or use metric='euclidean'."
+        )
 
 
 @dataclass(frozen=True)
@@ -35,12 +49,17 @@ class Preparation:
     projection: Floats | None = None
     unit_length: bool = False
 
+    def arrays(self) -> dict[str, Floats]:
+        """Return the arrays by name, as a model file stores them."""
+        projection = {} if self.projection is None else {"projection": self.projection}
+        return self.scaling.arrays() | projection
+
     @property
     def n_outputs(self) -> int:
         """The number of columns that the encoder gets."""
         return len(self.scaling.shift) if self.projection is None else int(self.projection.shape[1])
 
-    def __call__(self, X: Any) -> Floats:
+    def __call__(self, X: Rows) -> Floats:
         """Return what the encoder gets of the rows X, in single or double precision."""
         if self.projection is None:
             return self.scaling(dense_rows(X, unit_length=self.unit_length))
@@ -57,8 +76,8 @@ class Preparation:
         """Return the fields alone: what was cached can be made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def _project_unscaled(self, X: Any) -> Floats:
-        """Return the projected rows by one product: scaling and projection are both linear, compressed columns apart."""
+    def _project_unscaled(self, X: Rows) -> Floats:
+        """Return the projected rows by one product: scaling and projection are linear, but for compressed columns."""
         dtype = float_dtype(X)
         matrix, offset = self._linear if dtype == np.float64 else self._linear_single
         rows = X if is_sparse(X) else np.asarray(X, dtype=dtype)
@@ -86,11 +105,14 @@ class Preparation:
     def _is_foldable(self) -> bool:
         """Whether a product of unscaled rows is precise: the mean of no column is far beyond its deviation."""
         ratio = np.abs(self.scaling.shift / self.scaling.scale)
-        return bool(np.isfinite(self._linear_single[0]).all() and ratio.max(where=self._is_linear, initial=0) < MAX_SHIFT)
+        return bool(
+            np.isfinite(self._linear_single[0]).all() and ratio.max(where=self._is_linear, initial=0) < MAX_SHIFT
+        )
 
     @property
     def _is_linear(self) -> NDArray[np.bool_]:
-        return self.scaling.tail_width == 0
+        linear: NDArray[np.bool_] = self.scaling.tail_width == 0
+        return linear
 
     @cached_property
     def _linear(self) -> tuple[Floats, Floats]:
@@ -111,7 +133,7 @@ class Preparation:
 class DenseRows:
     """Rows of an array or a sparse matrix, read on request as dense arrays, of length 1 if asked for."""
 
-    def __init__(self, X: Any, *, unit_length: bool) -> None:
+    def __init__(self, X: Rows, *, unit_length: bool) -> None:
         self.X, self.unit_length = X, unit_length
         self.shape: tuple[int, int] = X.shape
         self.dtype = float_dtype(X)
@@ -122,15 +144,16 @@ class DenseRows:
 
     def __getitem__(self, rows: Any) -> Floats:
         """Return some rows."""
-        return dense_rows(self.X[rows], unit_length=self.unit_length)
+        block: Floats = dense_rows(self.X[rows], unit_length=self.unit_length)
+        return block
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse(X: Rows) -> bool:
     """Say whether X is a sparse matrix."""
     return hasattr(X, "toarray")
 
 
-def dense_rows(X: Any, *, unit_length: bool = False) -> Any:
+def dense_rows(X: Rows, *, unit_length: bool = False) -> Any:
     """Return rows as a dense array, half precision as single, of length 1 if asked for; other types stay."""
     rows = X.toarray() if is_sparse(X) else X
     rows = rows.astype(np.float32) if float_dtype(rows) == np.float32 else rows
@@ -140,8 +163,8 @@ def dense_rows(X: Any, *, unit_length: bool = False) -> Any:
     return np.divide(rows, row_lengths(rows).astype(dtype)[:, None], dtype=dtype)
 
 
-def row_lengths(X: Any) -> Floats:
-    """Return the Euclidean length of every row; 1 for a row of zeros, which has no direction."""
+def row_lengths(X: Rows) -> Floats:
+    """Return the Euclidean length of every row, or raise a ZeroRowError."""
     with np.errstate(over="ignore", under="ignore"):
         squares = _sums_of_squares(X)
     unsafe = ~((squares > np.finfo(squares.dtype).tiny * 1e8) & np.isfinite(squares))  # squares that lost digits
@@ -149,13 +172,22 @@ def row_lengths(X: Any) -> Floats:
     if unsafe.any():
         values = dense_rows(X[np.flatnonzero(unsafe)])
         largest = np.abs(values).max(1)
-        largest[largest == 0] = 1
+        if not largest.all():
+            raise ZeroRowError(int(np.flatnonzero(unsafe)[largest.argmin()]))
         lengths[unsafe] = np.sqrt(np.square(values / largest[:, None]).sum(1)) * largest
-        lengths[lengths == 0] = 1
     return lengths
 
 
-def _sums_of_squares(X: Any) -> Floats:
+def check_directions(X: Rows) -> None:
+    """Raise a ZeroRowError if a row has no direction."""
+    for start in range(0, X.shape[0], CHECKED_ROWS):
+        try:
+            row_lengths(X[start : start + CHECKED_ROWS])
+        except ZeroRowError as error:
+            raise ZeroRowError(start + error.row) from None
+
+
+def _sums_of_squares(X: Rows) -> Floats:
     if is_sparse(X):
         return np.asarray(X.multiply(X).sum(1)).ravel()
     values = np.asarray(X, dtype=float_dtype(X))

@@ -77,7 +77,7 @@ def sample_rows(
     return Sample(
         rows=pool[kept],
         X=values,
-        scaled=predictor.scaling(values),
+        scaled=predictor.features(values),
         Psi=predictor.embed(values),
         labels=known[kept],
         n_rows=n_rows,
