@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV := $(STAMP)-dev
 
 # The folder of the paper's data files, if there is one, and the parts of the reproduction to run (default: all).
 DATA ?= $(wildcard ../shared/datasets/paper)
@@ -26,22 +27,22 @@ help:
 	@echo "make format     format the sources"
 	@echo "make clean      remove everything that was generated, including the environment"
 
-install: $(STAMP)
+install: $(DEV)
 
-# Installed again only if the requirements change.
-$(STAMP): pyproject.toml constraints.txt
+# knet with one of its extras; installed again only if the requirements change. Modules are compiled when they are imported.
+$(STAMP)-%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,plots]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[$*]'
 	@touch $@
 
-demo: $(STAMP)
+demo: $(STAMP)-plots
 	$(BIN)/knet demo
 
 # One thread per worker: two workers then use two cores.
-test: $(STAMP)
+test: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(STAMP)
+test-slow: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
 
 # Attacks with inputs and faults from seeds; a failure is printed with the command that repeats it. Few faults (KILLS=50) take
@@ -49,37 +50,36 @@ test-slow: $(STAMP)
 CASES ?= 10000
 KILLS ?= 1000
 SEED ?= 0
-fuzz: $(STAMP)
+fuzz: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz --cases $(CASES) --seed $(SEED)
 
-faults: $(STAMP)
+faults: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz --cases $(CASES) --seed $(SEED) --write
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults --kills $(KILLS) --seed $(SEED) --write
 
 # The packages of the other algorithms; the tables name those that are not installed.
-peers: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
+peers: $(DEV) $(STAMP)-peers
 
-reproduce: $(STAMP)
+reproduce: $(DEV)
 	$(REPRODUCE) --quick
 
-reproduce-full: $(STAMP)
+reproduce-full: $(DEV)
 	$(REPRODUCE)
 
 # PEERS names an interpreter that has spectralnet and clustpy; without one their cases are skipped. LIMIT is the number of
 # seconds after which the paper's recipe is stopped.
 PEERS ?= $(BIN)/python
 LIMIT ?= 900
-bench: $(STAMP)
+bench: $(DEV)
 	$(BIN)/python -m benchmarks.speed $(DATA) -o build/speed.jsonl --peers-python $(PEERS) --limit $(LIMIT)
 	$(BIN)/python -m benchmarks.speed_page build/speed.jsonl docs
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src
 
-format: $(STAMP)
+format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
