@@ -61,7 +61,7 @@ wheel-test: dist
 	$(BIN)/python packaging/try_wheel.py
 
 # The oldest versions that pyproject.toml accepts, in an environment of their own. Where the index offers an old torch only with
-# gigabytes of GPU libraries, TORCH names a version to use instead.
+# gigabytes of GPU libraries, TORCH names a version to use instead. Old versions warn about each other: that is no error.
 FLOORS := .venv-floors
 LIBRARIES := dask excel onnx plots report tables
 comma := ,
@@ -75,7 +75,7 @@ floors:
 	$(PYTHON) packaging/floors.py $(LIBRARIES) $(if $(TORCH),| sed 's/^torch==.*/torch==$(TORCH)/') > $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c $(FLOORS)/floors.txt \
 		-e '.[$(subst $(space),$(comma),$(LIBRARIES))]' hypothesis pytest pytest-timeout pytest-xdist
-	OMP_NUM_THREADS=1 $(FLOORS)/bin/python -m pytest -n 2 -m "not slow" $(FLOOR_TESTS:%=tests/test_%.py)
+	OMP_NUM_THREADS=1 $(FLOORS)/bin/python -m pytest -n 2 -m "not slow" -o filterwarnings=default $(FLOOR_TESTS:%=tests/test_%.py)
 
 # Attacks with inputs and faults from seeds; a failure is printed with the command that repeats it. Few faults (KILLS=50) take
 # minutes, the default half an hour.
