@@ -9,7 +9,7 @@ import knet
 ROOT = Path(__file__).parents[1]
 DISTRIBUTION = "knet-clustering"
 # `knet` on the public index is a project of other people: neither `knet[tables]` nor `pip install knet` is ours.
-FOREIGN = re.compile(r"\bknet\[[a-z]+[\],]|\b(?:pip|uv|pipx|conda)\b[^\n`]*\binstall\b[^\n`]*?[\s'\"]knet(?![-\w./])")
+FOREIGN = re.compile(r"\bknet\[[a-z]+[\],]|\b(?:pip|uv|pipx|conda)\b[^\n`#]*\binstall\b[^\n`#]*?[\s'\"]knet(?![-\w./])")
 TEXTS = [
     *(path for path in (ROOT / "src").rglob("*") if path.suffix in {".py", ".html", ".js"}),
     *(
@@ -55,3 +55,25 @@ def test_the_search_for_the_wrong_name_can_fail():
 
 def test_the_version_is_that_of_the_installed_distribution():
     assert metadata.version(DISTRIBUTION) == knet.__version__
+
+
+def floors_of(text):
+    """Return the requirements `name>=version` in a text, by name; conda calls torch `pytorch`, matplotlib `-base`."""
+    found = re.findall(r"\b([\w-]+)(?:\[[\w,]+\])? ?>=([\d.]+)", text)
+    return {name.replace("pytorch", "torch").removesuffix("-base"): floor for name, floor in found}
+
+
+def test_the_recipe_for_conda_has_the_floors_of_the_package():
+    required = floors_of("\n".join(metadata.requires(DISTRIBUTION)))
+    recipe = floors_of((ROOT / "packaging/conda/recipe.yaml").read_text("utf-8").partition("  run:")[2])
+    recipe.pop("python", None)
+    assert (
+        set(recipe) >= floors_of("\n".join(line for line in metadata.requires(DISTRIBUTION) if ";" not in line)).keys()
+    )
+    assert recipe == {name: required[name] for name in recipe}
+
+
+def test_the_changelog_and_the_citation_have_the_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert re.search(rf"^## \[{re.escape(knet.__version__)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE)
+    assert f"\nversion: {knet.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
