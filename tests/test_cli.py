@@ -550,7 +550,7 @@ def test_without_arrow_the_error_says_how_to_install_it(tmp_path):
     script = "import sys; sys.modules['pyarrow'] = None; from knet.cli.app import app; app(['fit', 'x.csv', '-c', '3'])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "knet: Reading tables needs pyarrow. Install it with: pip install 'knet[tables]'\n"
+    assert done.stderr == "knet: Reading tables needs pyarrow. Install it with: pip install 'knet-clustering[tables]'\n"
 
 
 # Size

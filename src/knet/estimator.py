@@ -111,9 +111,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         What sigma="auto" considered, the chosen candidate first: method, conductance, gain, score, chosen.
     spectral_embedding_ : ndarray of shape (n_core, columns of U)
         The last U, of the rows that Algorithm 1 ran on: `spectral_indices_`.
-    train_indices_ : ndarray of shape (n_train_,)
+    train_indices_ : ndarray of shape (n_train,)
         Rows that were trained on, and as `n_train_` how many.
-    start_labels_ : ndarray of shape (n_train_,) or None
+    start_labels_ : ndarray of shape (n_train,) or None
         With sigma="auto": the partition of the training rows that training started from.
     embeddings_ : ndarray of shape (n_stored, n_sample, n_components)
         With `keep_embeddings`: a sample of training rows before training, after the start was followed (if there is

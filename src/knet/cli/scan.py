@@ -92,7 +92,7 @@ def _check_files(data: str, output: Path | None, plot: Path | None, *, force: bo
     if plot.suffix.lower() not in IMAGE_SUFFIXES:
         raise ValueError(f"{plot} must end in one of {', '.join(IMAGE_SUFFIXES)}.")
     if find_spec("matplotlib") is None:
-        raise ValueError("Plots need matplotlib. Install it with: pip install 'knet[plots]'")
+        raise ValueError("Plots need matplotlib. Install it with: pip install 'knet-clustering[plots]'")
 
 
 def _write(found: Scan, output: Path | None, plot: Path | None, *, to_stdout: bool, force: bool) -> dict[str, Any]:

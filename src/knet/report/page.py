@@ -15,7 +15,7 @@ from typing import Any
 try:
     from jinja2 import Environment
 except ImportError as error:
-    raise ImportError("The report needs jinja2. Install it with: pip install 'knet[report]'") from error
+    raise ImportError("The report needs jinja2. Install it with: pip install 'knet-clustering[report]'") from error
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
