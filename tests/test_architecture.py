@@ -58,6 +58,7 @@ MAY_IMPORT["__main__"] = {"cli"}
 MAY_IMPORT_LATE = {
     ("_fit", "dask"),
     ("estimator", "dask"),
+    ("estimator", "inspect"),
     ("estimator", "model_file"),
     ("estimator", "report"),
     ("estimator", "stability"),
