@@ -25,7 +25,7 @@ SOURCES = {module_name(path): path.read_text(encoding="utf-8") for path in sorte
 FOLDERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 
 # Each folder or module at the top of src/knet, and what it may import. "tables.whole_files" allows that module only.
-BELOW = {"_math", "_network", "_fit", "exceptions", "metrics", "predictor"}
+BELOW = {"_math", "_network", "_fit", "exceptions", "metrics", "predictor", "tables.vectors"}
 AROUND = {*BELOW, "estimator"}
 MAY_IMPORT: dict[str, set[str]] = {
     "exceptions": set(),
@@ -39,7 +39,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "presets": {"_fit"},
     "estimator": BELOW,
     "model_checks": {"_fit", "exceptions"},
-    "light": {"_math", "_network", "_fit.validation", "exceptions", "model_checks", "predictor", "tables.whole_files"},
+    "light": {
+        *("_math", "_network", "_fit.validation", "exceptions", "model_checks", "predictor"),
+        *("tables.vectors", "tables.whole_files"),
+    },
     "model_file": {*AROUND, "light", "model_checks", "tables.whole_files"},
     "inspect": AROUND,
     "export": {*AROUND, "inspect", "model_file", "tables.whole_files"},
@@ -58,6 +61,7 @@ MAY_IMPORT["__main__"] = {"cli"}
 MAY_IMPORT_LATE = {
     ("_fit", "dask"),
     ("estimator", "dask"),
+    ("estimator", "inspect"),
     ("estimator", "model_file"),
     ("estimator", "report"),
     ("estimator", "stability"),
@@ -78,9 +82,9 @@ OLD_NAMES = re.compile(
 )
 WRITTEN = [
     *(path for path in PACKAGE.rglob("*") if path.suffix in {".py", ".html", ".js", ".css"}),
-    *(ROOT / "benchmarks").glob("*.py"),
+    *(path for folder in ("benchmarks", "examples", "packaging") for path in (ROOT / folder).glob("*.py")),
     *(ROOT / "docs").rglob("*.md"),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "CHANGELOG.md", "Makefile")),
 ]
 
 

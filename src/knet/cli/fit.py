@@ -32,6 +32,7 @@ def fit(
     labels: Annotated[Path | None, typer.Option(help="Table of labels to write: .csv, .parquet, ...")] = None,
     report: Annotated[Path | None, typer.Option(help="Report to write, one .html file.")] = None,
     id_col: opt.IdCol = None,
+    text_col: opt.TextCol = None,
     target: opt.Target = None,
     columns: opt.Columns = None,
     drop: opt.Drop = None,
@@ -43,6 +44,7 @@ def fit(
     decimal: opt.Decimal = None,
     encoding: opt.Encoding = None,
     na: opt.Na = None,
+    metric: opt.Metric = "euclidean",
     sigma: Annotated[str, typer.Option(help="Width of the kernel: auto, median, or a number.")] = "auto",
     sigma_scale: Annotated[float, typer.Option(help="Factor for the widths auto and median.")] = 1.0,
     train_size: Annotated[str, typer.Option(help="Rows to train on: auto, a count, or a fraction like 0.1.")] = "auto",
@@ -60,35 +62,38 @@ def fit(
     Without --output and --labels, the labels are written to standard output as CSV.
     """
     opt.check_inputs(data)
-    chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
+    chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates, text_col)
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)
     files = OutputFiles(output, labels, report, force)
     files.check(data)
-    from knet import Advanced, KNet  # slow: after the checks
-    from knet.cli.columns import check_id_name, read_to_fit, to_named_table
-    from knet.cli.progress import fit_messages
-
-    check_id_name(id_col)
     params: dict[str, Any] = {
         "n_clusters": n_clusters,
+        "metric": metric,
         "sigma": opt.number_or_word(sigma),
         "train_size": opt.number_or_word(train_size),
         "device": device,
         "random_state": random_state,
         "verbose": 1,
-        "advanced": Advanced(sigma_scale=sigma_scale, keep_embeddings=report is not None),
         **({} if n_init is None else {"n_init": n_init}),
         **({} if max_iter is None else {"max_iter": max_iter}),
     }
+    opt.check_parameters(params)
+    from knet.cli.columns import check_id_name, read_to_fit, to_named_table  # slow: after the checks
+
+    check_id_name(id_col)
+    table, recipe = read_to_fit(data, chosen, text)
+    X = to_named_table(recipe.apply(table), recipe)
+    from knet import Advanced, KNet  # slower still: after the table has been read
+    from knet.cli.progress import fit_messages
+
+    params["advanced"] = Advanced(sigma_scale=sigma_scale, keep_embeddings=report is not None)
     with limit_threads(threads):
-        table, recipe = read_to_fit(data, chosen, text)
-        X = to_named_table(recipe.apply(table), recipe)
         started = time.perf_counter()
         with fit_messages():
             model = KNet(**params).fit(X)
         summary = _summarize(model, table, recipe, time.perf_counter() - started)
-        results = Results(model, table, recipe, X, files)
+        results = Results(model, table, recipe, X, files, text_col)
         summary |= results.write(data, n_refits, labels_to_stdout=output is None and not as_json)
     print_summary(summary, as_json=as_json)
     results.raise_errors()
