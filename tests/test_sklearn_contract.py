@@ -1,4 +1,7 @@
-"""All of scikit-learn's checks of an estimator; none is expected to fail."""
+"""All of scikit-learn's checks of an estimator; none is expected to fail.
+
+The checks of sparse matrices ask for probabilities of the four classes in their data, so there are four clusters.
+"""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -7,7 +10,7 @@ from knet import Advanced, KNet
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # two iterations are too few
 
-QUICK = {"max_iter": 2, "advanced": Advanced(steps_per_iter=20)}
+QUICK = {"n_clusters": 4, "max_iter": 2, "advanced": Advanced(steps_per_iter=20)}
 
 
 @parametrize_with_checks([KNet(**QUICK), KNet(u_update="sma", **QUICK)])

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
@@ -318,7 +318,8 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
         The paper's other way to label new data: it follows clusters that have moved, where `predict` keeps the centres.
         """
-        Psi = self.predictor_.embed(self._validate(X))
+        rows = self._validate(X)
+        Psi = self.predictor_.embed(rows)
         if len(Psi) < self.n_clusters:
             raise ValueError(f"{len(Psi)} rows are too few to recluster into n_clusters={self.n_clusters} groups.")
         centers = find_centers(Psi, self.n_clusters, random_generator(self.random_state))
@@ -422,6 +423,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         """Say that float32 stays float32, and that sparse matrices are welcome."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.classifier_tags = ClassifierTags()  # scikit-learn's checks ask for them where there is a predict_proba
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

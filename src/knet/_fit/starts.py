@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knet._fit.candidates import METHODS, Pool
+from knet._fit.candidates import Pool
 from knet._fit.columns import MAX_COLUMNS, comparable_columns
 from knet._fit.judge import Judge, Verdict, choose
 from knet._math.arrays import Floats, Labels
 from knet._math.mixtures import Gaussians, overall_covariance, rounding_variance
 from knet._math.neighbors import Indices, extend
-from knet._math.threads import one_blas_thread
+from knet._math.threads import in_threads, one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,13 @@ def choose_start(X: Floats, n_clusters: int, rng: np.random.RandomState) -> Star
 
 def choose_from(pool: Pool, judge: Judge, n_clusters: int) -> Start:
     """Choose among the partitions that all methods make of the rows of a pool; equal ones are measured once."""
-    proposed = {method: pool.partition(method, n_clusters) for method in METHODS}
+    proposed = pool.partitions(n_clusters)
     found = {method: labels for method, labels in proposed.items() if np.bincount(labels, minlength=n_clusters).all()}
     if not found:  # there are too few distinct rows for so many groups
         found = {"k-means": np.unique(proposed["k-means"], return_inverse=True)[1].astype(np.int64)}
     methods, partitions = list(found), [_numbered_by_appearance(labels) for labels in found.values()]
-    measured: dict[bytes, Verdict] = {}
-    for labels in partitions:
-        if labels.tobytes() not in measured:
-            measured[labels.tobytes()] = judge.measure(labels)
+    different = {labels.tobytes(): labels for labels in partitions}
+    measured = dict(zip(different, in_threads(judge.measure, list(different.values())), strict=True))
     verdicts = [measured[labels.tobytes()] for labels in partitions]
     best = choose(verdicts, partitions, judge.structure)
     considered = [

@@ -88,8 +88,8 @@ def check_parameters(owner: str, params: Mapping[str, Any], rules: Mapping[str, 
 def check_columns(X: Any) -> None:
     """Raise a message that names the columns that are not real numbers, and says what to do about them."""
     check_unmasked(X)
-    if isinstance(X, np.ndarray | list | tuple):
-        kind = np.asarray(X).dtype.kind if len(X) else "f"
+    if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "toarray"):
+        kind = X.dtype.kind if hasattr(X, "toarray") else np.asarray(X).dtype.kind if len(X) else "f"
         if kind == "c":
             raise ValueError("Complex data not supported: KNet needs real numbers. Split them into two columns each.")
         if kind in "mM":
@@ -174,7 +174,7 @@ def _row_blocks(X: Any) -> Iterator[NDArray[np.floating]]:
 def _surely_finite(block: NDArray[np.floating]) -> bool:
     """Say whether a sum over the values is finite; if the sum of finite values overflows, they are counted."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.sum(block, dtype=np.float64)))
+        return bool(np.isfinite(np.sum(block, dtype=np.float32 if block.dtype.itemsize == 2 else None)))
 
 
 def names_of(names: Collection[str] | None, column: int) -> str:
