@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from knet import KNet, load
 from knet.cli import demo
 from knet.cli.app import app
-from knet.cli.models import model_facts
+from knet.light import LightModel
 from knet.predictor import Predictor
 from knet.tables.write import write_batches
 
@@ -158,7 +158,7 @@ def test_hsic_is_that_of_the_iteration_that_was_kept(tmp_path):
     assert first != last
     for kept, hsic in ((2, last), (1, first), (0, None)):
         model.best_iter_ = kept
-        facts = model_facts(model)
+        facts = LightModel.of(model).facts
         assert (facts["n_iter"], facts["best_iter"], facts["hsic"]) == (2, kept, hsic)
         model.save(tmp_path / f"{kept}.safetensors")
         assert json.loads(call("info", tmp_path / f"{kept}.safetensors", "--json").stdout)["hsic"] == hsic
@@ -463,6 +463,26 @@ def test_target_scores_and_is_never_used(trained, tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "l.csv").label, labels)
     result = call("predict", model, data, "--target", "animal", "-o", tmp_path / "p.csv", "--json")
     assert json.loads(result.stdout)["nmi"] == done["nmi"]
+
+
+def test_fit_says_how_stable_the_clusters_are(tmp_path):
+    table, _ = frame()
+    data = write(table, tmp_path / "d.csv")
+    found = call("fit", data, "-c", 3, *QUICK, "--labels", tmp_path / "l.csv")
+    assert "2 refits to measure stability ..." in found.stderr
+    assert re.search(r"^stability +1$", found.stderr, re.MULTILINE)
+    assert re.search(r"^cluster_stability +1.0, 1.0, 1.0$", found.stderr, re.MULTILINE)
+    without = json.loads(call("fit", data, "-c", 3, *QUICK, "--n-refits", 0, "--json").stdout)
+    assert not [name for name in without if "stability" in name]
+    single = call("fit", data, "-c", 1, *QUICK, "--json")
+    assert "stability" not in single.stdout + single.stderr
+
+
+def test_fit_says_that_few_rows_say_little_about_stability(tmp_path):
+    data = write(frame(n_rows=12)[0], tmp_path / "d.csv")
+    found = call("fit", data, "-c", 2, *QUICK, "--n-refits", 1, "--json")
+    assert "note: There are too few rows to say how stable the clusters are" in found.stderr
+    assert set(json.loads(found.stdout)) >= {"stability", "cluster_stability"}
 
 
 def test_report_of_a_fit_and_of_a_saved_model(trained, tmp_path):

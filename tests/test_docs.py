@@ -110,6 +110,7 @@ model.report(X, path="report.html", n_refits=1, random_state=0)
 score: float = nmi(model.labels_, model.predict(X))
 other: KNet = KNet(3, **paper("wine"))
 model.stability(X, n_refits=2, random_state=0)
+text: str = model.explain(X).rules[0].text
 """
 # Third parties without types are ignored, and torch is not analysed, which would take a minute.
 MYPY_OPTIONS = """

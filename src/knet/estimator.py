@@ -32,6 +32,7 @@ from knet._network.scaling import learn_scaling
 from knet.predictor import Predictor
 
 if TYPE_CHECKING:
+    from knet.inspect.explain import Explanation
     from knet.stability import Stability
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
@@ -229,7 +230,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self.history_, self.n_iter_, self.best_iter_ = learned.history, len(learned.history), learned.kept.iteration
         if learned.embeddings is not None:
             self.embeddings_ = learned.embeddings
-        self.cluster_centers_ = predictor.centers.cpu().numpy()
+        self.cluster_centers_ = predictor.centers
         self.spectral_embedding_ = learned.kept.U.cpu().numpy()
         self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
         self.spectral_indices_ = plan.rows[plan.core]
@@ -314,6 +315,16 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         from knet.stability import stability
 
         return stability(self, X, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
+
+    def explain(self, X: ArrayLike, *, max_rows: int = 1000, random_state: int = 0) -> "Explanation":
+        """Return what makes each cluster of X: short rules, and the contribution of each column to each row.
+
+        The result is a `knet.inspect.explain.Explanation`. Rules are in the units of X. At most `max_rows` rows get
+        contributions.
+        """
+        from knet.inspect.explain import explain
+
+        return explain(self, X, max_rows=max_rows, random_state=random_state)
 
     def save(self, path: str | os.PathLike[str], *, recipe: Any = None, overwrite: bool = False) -> None:
         """Write the model to one safetensors file; see `knet.load`.

@@ -73,7 +73,7 @@ def scan(
             "advice": found.advice,
             "seconds": seconds,
             **written,
-            **({"table": found.table} if as_json else {}),
+            **({"table": _rounded(found)} if as_json else {}),
         },
         as_json=as_json,
     )
@@ -103,13 +103,21 @@ def _write(found: Scan, output: Path | None, plot: Path | None, *, to_stdout: bo
 
     written = {}
     if output is not None or to_stdout:
-        write_batches(iter([pa.Table.from_pylist(found.table)]), output, force=force)
+        write_batches(iter([pa.Table.from_pylist(_rounded(found))]), output, force=force)
     if output is not None:
         written["output"] = str(output)
     if plot is not None:
         _plot(found, plot, force=force)
         written["plot"] = str(plot)
     return written
+
+
+def _rounded(found: Scan) -> list[dict[str, Any]]:
+    """Return the table with numbers of at most four decimals."""
+    return [
+        {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+        for row in found.table
+    ]
 
 
 def _plot(found: Scan, path: Path, *, force: bool) -> None:
