@@ -348,6 +348,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         command: str | None = None,
         n_refits: int = 2,
         random_state: int = 0,
+        overwrite: bool = False,
     ) -> None:
         """Write a report on the clusters of X to one offline HTML file; options as in `knet.report.report`."""
         from knet.report import report
@@ -362,6 +363,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             command=command,
             n_refits=n_refits,
             random_state=random_state,
+            overwrite=overwrite,
         )
 
     @contextmanager

@@ -16,7 +16,7 @@ from knet._network.scaling import FAR
 from knet._network.torch_encoder import torch_network
 from knet.estimator import KNet
 from knet.exceptions import KNetError
-from knet.tables.whole_files import write_whole
+from knet.tables.whole_files import check_new, write_whole
 
 OUTPUTS = ("label", "proba", "embedding")
 CHECK_ROWS = 500
@@ -69,7 +69,7 @@ def to_onnx(
     columns: Sequence[str] | None = None,
     fill: Sequence[float | None] | None = None,
     *,
-    overwrite: bool = True,
+    overwrite: bool = False,
 ) -> float:
     """Write a model as an ONNX graph with the input `X` and the outputs `label`, `proba` and `embedding`.
 
@@ -85,8 +85,8 @@ def to_onnx(
         Names of the columns of `X`, stored in the graph's metadata.
     fill : sequence of float or None, optional
         Value that replaces NaN in each column; with None, NaN stays and makes the row's results NaN.
-    overwrite : bool, default=True
-        Whether an existing file is replaced; with False it is an error.
+    overwrite : bool, default=False
+        Replace an existing file, as the option --force of the command does; otherwise it raises FileExistsError.
 
     Returns
     -------
@@ -98,6 +98,7 @@ def to_onnx(
     KNetError
         If the graph labels rows differently than the model; then nothing is written.
     """
+    check_new(Path(path), overwrite=overwrite)
     onnx, runtime = _needed()
     values = [None] * model.n_features_in_ if fill is None else list(fill)
     gaps = np.array([np.nan if value is None else value for value in values])
