@@ -197,5 +197,5 @@ def example_row(X: Any) -> Any:
     """Return a row of zeros with the columns and dtypes of a collection, to check them without computing rows."""
     if isinstance(X, da.Array):
         return np.zeros((1, X.shape[1]), X.dtype)
-    rules.check_columns(X._meta_nonempty)  # before pandas 3, text has the dtype object: values show that it is text
+    rules.check_columns(X._meta)
     return pd.DataFrame(np.zeros((1, X.shape[1])), columns=X.columns).astype(dict(X.dtypes))
