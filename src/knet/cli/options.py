@@ -52,7 +52,7 @@ Dates: TypeAlias = Annotated[bool, typer.Option("--dates", help="Convert dates t
 RandomState: TypeAlias = Annotated[int, typer.Option(help="Seed; the only source of randomness.")]
 Refits: TypeAlias = Annotated[
     int,
-    typer.Option(min=0, help="Number of refits on random halves, from which the report measures stability."),
+    typer.Option(min=0, help="Number of refits on random halves that measure stability; 0 measures none."),
 ]
 Device: TypeAlias = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Threads: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Maximum number of threads.")]
