@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import knet.cli.results
-from knet import Advanced, KNet, load, model_file
+from knet import Advanced, KNet, load
 from knet._network import build
 from knet.cli.app import app
 from knet.exceptions import ModelFileError, NumericalError
@@ -26,7 +26,7 @@ from knet.model_checks import ARRAYS
 from knet.tables import whole_files
 from knet.tables.terminal import TerminalWriter, printable
 from knet.tables.whole_files import whole_file, write_whole
-from tests.model_files import forge
+from tests.model_files import forge, parts
 
 QUICK = {"max_iter": 1, "random_state": 0, "advanced": Advanced(steps_per_iter=10)}
 COMMAND = [sys.executable, "-m", "knet"]
@@ -149,8 +149,8 @@ def test_a_full_disk_behind_standard_output_does_not_lose_the_fit(data, tmp_path
 @pytest.mark.parametrize("error", [OSError(28, "disk full"), KeyboardInterrupt()])
 def test_python_writers_leave_the_old_file_or_a_whole_new_one(model, tmp_path, monkeypatch, writer, error):
     write = {
-        "report": lambda path: model.report(rows(), path, n_refits=0),
-        "onnx": lambda path: to_onnx(model, path),
+        "report": lambda path: model.report(rows(), path, n_refits=0, overwrite=True),
+        "onnx": lambda path: to_onnx(model, path, overwrite=True),
         "save": lambda path: model.save(path, overwrite=True),
     }[writer]
     path = tmp_path / "out"
@@ -309,8 +309,7 @@ def test_without_locks_files_are_written_too(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def content(saved):
-    header, tensors = model_file._read(saved)
-    return header, tensors
+    return parts(saved)[1:]
 
 
 def nested(depth):
@@ -444,7 +443,7 @@ def test_a_small_file_cannot_ask_for_much_memory(content, tmp_path):
 def test_a_recipe_that_does_not_fit_is_refused(data, tmp_path):
     path = tmp_path / "m.safetensors"
     assert call("fit", data, "-c", 2, "--max-iter", 1, "-o", path).exit_code == 0
-    header, tensors = model_file._read(path)
+    _, header, tensors = parts(path)
     table = header["extra"]["table"]
     column = table["columns"][0]
     for recipe in (

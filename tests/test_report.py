@@ -631,3 +631,14 @@ def test_browser_fits_a_phone(browser, page):
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_an_existing_file_is_replaced_only_if_asked(tmp_path):
+    X, path = np.random.default_rng(0).normal(size=(40, 2)), tmp_path / "r.html"
+    model = KNet(2, max_iter=1, random_state=0).fit(X)
+    path.write_text("old")
+    with pytest.raises(FileExistsError, match=r"exists already\. Use overwrite=True"):
+        model.report(X, path, n_refits=0)
+    assert path.read_text() == "old"
+    model.report(X, path, n_refits=0, overwrite=True)
+    assert path.read_text() != "old"

@@ -114,9 +114,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         What sigma="auto" considered, the chosen candidate first: method, conductance, gain, score, chosen.
     spectral_embedding_ : ndarray of shape (n_core, columns of U)
         The last U, of the rows that Algorithm 1 ran on: `spectral_indices_`.
-    train_indices_ : ndarray of shape (n_train_,)
+    train_indices_ : ndarray of shape (n_train,)
         Rows that were trained on, and as `n_train_` how many.
-    start_labels_ : ndarray of shape (n_train_,) or None
+    start_labels_ : ndarray of shape (n_train,) or None
         With sigma="auto": the partition of the training rows that training started from.
     embeddings_ : ndarray of shape (n_stored, n_sample, n_components)
         With `keep_embeddings`: a sample of training rows before training, after the start was followed (if there is
@@ -240,7 +240,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self.history_, self.n_iter_, self.best_iter_ = learned.history, len(learned.history), learned.kept.iteration
         if learned.embeddings is not None:
             self.embeddings_ = learned.embeddings
-        self.cluster_centers_ = predictor.centers.cpu().numpy()
+        self.cluster_centers_ = predictor.centers
         self.spectral_embedding_ = learned.kept.U.cpu().numpy()
         self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
         self.spectral_indices_ = plan.rows[plan.core]
@@ -358,6 +358,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         command: str | None = None,
         n_refits: int = 2,
         random_state: int = 0,
+        overwrite: bool = False,
     ) -> None:
         """Write a report on the clusters of X to one offline HTML file; options as in `knet.report.report`."""
         from knet.report import report
@@ -372,6 +373,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             command=command,
             n_refits=n_refits,
             random_state=random_state,
+            overwrite=overwrite,
         )
 
     @contextmanager

@@ -1,6 +1,5 @@
 """ONNX export: one graph from the model's columns to label, proba and embedding, checked before it is written."""
 
-import copy
 import json
 import logging
 import warnings
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from knet._network.scaling import FAR
+from knet._network.torch_encoder import torch_network
 from knet.estimator import KNet
 from knet.exceptions import KNetError
-from knet.tables.whole_files import write_whole
+from knet.tables.whole_files import check_new, write_whole
 
 OUTPUTS = ("label", "proba", "embedding")
 CHECK_ROWS = 500
@@ -38,12 +38,11 @@ class Graph(nn.Module):
     def __init__(self, model: KNet, fill: NDArray[np.float64]) -> None:
         super().__init__()
         predictor = model.predictor_
-        like = predictor.centers.cpu()
-        self.encoder, self.spread = copy.deepcopy(predictor.encoder).cpu(), predictor.spread
+        self.encoder, self.spread = torch_network(predictor.encoder), predictor.spread
         for name, value in {**predictor.scaling.arrays(), "fill": fill}.items():
-            self.register_buffer(name, torch.as_tensor(value).to(like))
-        for name, tensor in zip(("middle", "centers", "heights"), predictor._frame, strict=True):
-            self.register_buffer(name, tensor.cpu())
+            self.register_buffer(name, torch.from_numpy(value.astype(predictor.centers.dtype)))
+        for name, value in zip(("middle", "centers", "heights"), predictor.frame, strict=True):
+            self.register_buffer(name, torch.from_numpy(value))
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Fill gaps, scale, clip and encode the rows, and compare them with the centres, as `Predictor` does."""
@@ -70,7 +69,7 @@ def to_onnx(
     columns: Sequence[str] | None = None,
     fill: Sequence[float | None] | None = None,
     *,
-    overwrite: bool = True,
+    overwrite: bool = False,
 ) -> float:
     """Write a model as an ONNX graph with the input `X` and the outputs `label`, `proba` and `embedding`.
 
@@ -86,8 +85,8 @@ def to_onnx(
         Names of the columns of `X`, stored in the graph's metadata.
     fill : sequence of float or None, optional
         Value that replaces NaN in each column; with None, NaN stays and makes the row's results NaN.
-    overwrite : bool, default=True
-        Whether an existing file is replaced; with False it is an error.
+    overwrite : bool, default=False
+        Replace an existing file, as the option --force of the command does; otherwise it raises FileExistsError.
 
     Returns
     -------
@@ -99,6 +98,7 @@ def to_onnx(
     KNetError
         If the graph labels rows differently than the model; then nothing is written.
     """
+    check_new(Path(path), overwrite=overwrite)
     onnx, runtime = _needed()
     values = [None] * model.n_features_in_ if fill is None else list(fill)
     gaps = np.array([np.nan if value is None else value for value in values])
@@ -119,7 +119,9 @@ def _needed() -> tuple[Any, Any]:
         import onnxruntime
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"The ONNX export needs {error.name}. Install it with: pip install 'knet[onnx]'") from error
+        raise ImportError(
+            f"The ONNX export needs {error.name}. Install it with: pip install 'knet-clustering[onnx]'"
+        ) from error
     return onnx, onnxruntime
 
 
@@ -154,9 +156,8 @@ def _trace(graph: Graph, n_features: int) -> Any:
 def _check(model: KNet, session: Any) -> float:
     """Compare graph and model on random rows around the training data; return the largest difference."""
     predictor = model.predictor_
-    dtype = torch.empty(0, dtype=predictor.centers.dtype).numpy().dtype
     noise = np.random.default_rng(0).normal(size=(CHECK_ROWS, model.n_features_in_))
-    X = predictor.scaling.inverse(noise).astype(dtype)
+    X = predictor.scaling.inverse(noise).astype(predictor.centers.dtype)
     label, proba, embedding = session.run(list(OUTPUTS), {"X": X})
     own, memberships = predictor.assign(X), predictor.memberships(X)
     rows = np.arange(len(X))

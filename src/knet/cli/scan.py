@@ -56,13 +56,15 @@ def scan(
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)
     _check_files(data, output, plot, force=force)
-    from knet import scan as compare  # slow: after the checks
-    from knet.cli.columns import read_to_fit
+    from knet.cli.columns import read_to_fit  # slow: after the checks
+
+    table, recipe = read_to_fit(data, chosen, text)
+    X = recipe.apply(table)
+    from knet import scan as compare  # slower still: after the table has been read
 
     with limit_threads(threads):
-        table, recipe = read_to_fit(data, chosen, text)
         started = time.perf_counter()
-        found = compare(recipe.apply(table), range(first, last + 1), random_state=random_state)
+        found = compare(X, range(first, last + 1), random_state=random_state)
         seconds = round(time.perf_counter() - started, 2)
     written = _write(found, output, plot, to_stdout=output is None and not as_json, force=force)
     print_summary(
@@ -92,7 +94,7 @@ def _check_files(data: str, output: Path | None, plot: Path | None, *, force: bo
     if plot.suffix.lower() not in IMAGE_SUFFIXES:
         raise ValueError(f"{plot} must end in one of {', '.join(IMAGE_SUFFIXES)}.")
     if find_spec("matplotlib") is None:
-        raise ValueError("Plots need matplotlib. Install it with: pip install 'knet[plots]'")
+        raise ValueError("Plots need matplotlib. Install it with: pip install 'knet-clustering[plots]'")
 
 
 def _write(found: Scan, output: Path | None, plot: Path | None, *, to_stdout: bool, force: bool) -> dict[str, Any]:

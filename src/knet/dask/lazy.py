@@ -13,7 +13,7 @@ try:
     import dask.dataframe as dd
     import pandas as pd
 except ImportError as error:
-    raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet[dask]'") from error
+    raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet._fit import validation as rules
 from knet.blocks import (
@@ -27,6 +27,7 @@ from knet.blocks import (
     resolve_model,
 )
 from knet.dask.tree import reduce_blocks
+from knet.model_file import load
 
 
 def predict(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
@@ -122,7 +123,7 @@ class LazyModel:
 
     def __init__(self, model: ModelOrPath, X: Any, threads: int, device: str) -> None:
         rules.check_parameter("knet.dask", "threads", threads, [], [rules.integer(1)])
-        self.model, ref = resolve_model(model, device)
+        self.model, ref = resolve_model(model, device, load)
         self.node = dask.delayed(
             ref, name=f"knet-model-{dask.base.tokenize(ref.fingerprint, ref.path, device)}", traverse=False
         )
@@ -196,5 +197,5 @@ def example_row(X: Any) -> Any:
     """Return a row of zeros with the columns and dtypes of a collection, to check them without computing rows."""
     if isinstance(X, da.Array):
         return np.zeros((1, X.shape[1]), X.dtype)
-    rules.check_columns(X._meta)
+    rules.check_columns(X._meta_nonempty)  # before pandas 3, text has the dtype object: values show that it is text
     return pd.DataFrame(np.zeros((1, X.shape[1])), columns=X.columns).astype(dict(X.dtypes))
