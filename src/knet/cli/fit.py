@@ -90,6 +90,7 @@ def fit(
         started = time.perf_counter()
         with fit_messages():
             model = KNet(**params).fit(X, sample_weight=weights)
+        model.extra_ = {"table": recipe.to_json()}  # as after `load`: the report writes values as in the table
         summary = _summarize(model, table, recipe, time.perf_counter() - started)
         results = Results(model, table, recipe, X, files)
         summary |= results.write(data, n_refits, labels_to_stdout=output is None and not as_json)
