@@ -22,10 +22,10 @@ import torch
 from numpy.random import Generator
 from safetensors.torch import save
 
-from knet import Advanced, KNet, load, model_file
+from knet import Advanced, KNet, light, load, model_file
 from knet._math.threads import limit_threads
 from knet.cli.columns import read_to_fit
-from knet.cli.models import load_model, model_facts
+from knet.cli.models import load_light_model
 from knet.cli.options import ColumnOptions
 from knet.exceptions import KNetError, ModelFileError
 from knet.tables.dialect import TextOptions
@@ -67,8 +67,8 @@ def model_content() -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m")
         path.write_bytes(model_bytes())
-        header, tensors = model_file._read(path)
-        return header, {name: value.clone() for name, value in tensors.items()}
+        header, arrays = light.read_file(path)
+        return header, {name: torch.tensor(value) for name, value in arrays.items()}
 
 
 def damage(content: bytes, rng: Generator) -> bytes:
@@ -112,9 +112,9 @@ def model_crafted(rng: Generator, folder: Path) -> bool:
             _change_array(tensors, rng)
     text = json.dumps(header)
     known = {name: value for name, value in tensors.items() if value.dtype != torch.bfloat16}
-    digest = model_file._digest(text, known)
+    digest = light.digest_of(text, {name: value.numpy() for name, value in known.items()})
     path = folder / "m"
-    path.write_bytes(save(tensors, {"format": model_file.FORMAT, "header": text, "digest": digest}))
+    path.write_bytes(save(tensors, {"format": light.FORMAT, "header": text, "digest": digest}))
     return _use_model(path)
 
 
@@ -168,15 +168,14 @@ def _use_model(path: Path) -> bool:
     """Load a model file as the commands do; if it is accepted, it must label rows."""
     try:
         load(path)
-        model, recipe = load_model(path)
+        model, recipe = load_light_model(path)
     except ModelFileError as error:
         _check_message(error)
         return False
-    X = rows(np.random.default_rng(0), 5, model.n_features_in_)
-    with np.errstate(all="ignore"):
-        _check_labels(model.predictor_.assign(X), model.n_clusters)
-    json.dumps(model_facts(model))
-    assert len(recipe.outputs) == model.n_features_in_
+    X = rows(np.random.default_rng(0), 5, model.n_features)
+    _check_labels(model.predict(X), model.n_clusters)
+    json.dumps(model.facts)
+    assert len(recipe.outputs) == model.n_features
     return True
 
 

@@ -173,22 +173,19 @@ def scale_row(n_rows: str, method: str, folder: Path, limit: float) -> dict[str,
 
 def predict_row(dtype: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
     """Label a million rows, and, in turn, compute only the matrix products of it, in the same blocks and threads."""
-    import torch
-
     from benchmarks.shapes import lifted_spirals
     from knet import KNet
     from knet._math.threads import in_threads
-    from knet._network.mlp import RowEncoder
     from knet.predictor import BLOCK_ROWS
 
     X = lifted_spirals(1_000_000)[0].astype(dtype)
     model = KNet(5, max_iter=1, random_state=0).fit(X[:2000])
-    encoder, rows = RowEncoder(model.predictor_.encoder), torch.from_numpy(X)
-    first, second, last = (W.mT for W in encoder.weights)
-    centers, skip = model.predictor_.centers.mT, encoder.skip
+    encoder = model.predictor_.encoder.astype(dtype)
+    first, second, last = encoder.weights
+    centers, skip = model.predictor_.centers.T.astype(dtype), encoder.skip
 
     def products(start: int) -> None:
-        block = rows[start : start + BLOCK_ROWS]
+        block = X[start : start + BLOCK_ROWS]
         (((block @ first) @ second) @ last + block @ skip) @ centers
 
     taken: dict[str, list[dict[str, Any]]] = {"predict": [], "products": []}

@@ -39,15 +39,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "presets": {"_fit"},
     "estimator": BELOW,
     "model_checks": {"_fit", "exceptions"},
-    "model_file": {*AROUND, "model_checks", "tables.whole_files"},
+    "light": {"_math", "_network", "_fit.validation", "exceptions", "model_checks", "predictor", "tables.whole_files"},
+    "model_file": {*AROUND, "light", "model_checks", "tables.whole_files"},
     "inspect": AROUND,
     "export": {*AROUND, "inspect", "model_file", "tables.whole_files"},
     "stability": {*AROUND, "inspect", "model_file"},
     "plots": {*AROUND, "inspect", "model_file", "tables.whole_files"},
-    "blocks": {*AROUND, "inspect", "model_file"},
+    "blocks": {*AROUND, "inspect", "light", "model_file"},
     "report": {*AROUND, "inspect", "model_file", "stability", "tables.whole_files"},
-    "__init__": {*AROUND, "inspect", "model_file"},
-    "dask": {*AROUND, "__init__", "blocks", "inspect", "model_file", "tables"},
+    "__init__": {*AROUND, "inspect", "light", "model_file"},
+    "dask": {*AROUND, "__init__", "blocks", "light", "inspect", "model_file", "tables"},
 }
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 MAY_IMPORT["__main__"] = {"cli"}
@@ -60,6 +61,7 @@ MAY_IMPORT_LATE = {
     ("estimator", "model_file"),
     ("estimator", "report"),
     ("estimator", "stability"),
+    ("light", "estimator"),
     ("model_file", "__init__"),
 }
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from knet import KNet, load
 from knet.cli import demo
 from knet.cli.app import app
-from knet.cli.models import model_facts
+from knet.light import LightModel
 from knet.predictor import Predictor
 from knet.tables.write import write_batches
 
@@ -158,7 +158,7 @@ def test_hsic_is_that_of_the_iteration_that_was_kept(tmp_path):
     assert first != last
     for kept, hsic in ((2, last), (1, first), (0, None)):
         model.best_iter_ = kept
-        facts = model_facts(model)
+        facts = LightModel.of(model).facts
         assert (facts["n_iter"], facts["best_iter"], facts["hsic"]) == (2, kept, hsic)
         model.save(tmp_path / f"{kept}.safetensors")
         assert json.loads(call("info", tmp_path / f"{kept}.safetensors", "--json").stdout)["hsic"] == hsic

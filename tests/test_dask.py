@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import knet.dask
 from knet import Advanced, KNet, blocks, load
+from knet.dask import lazy as lazy_results
 from knet.dask.reductions import Moments, draw, merge_drawn, merge_moments
 from knet.exceptions import ModelFileError
 
@@ -365,7 +366,7 @@ def test_a_model_file_is_read_by_the_workers(on_frame, frame, tmp_path, monkeypa
     on_frame.save(path)
     ddf = dd.from_pandas(frame, npartitions=2)
     n_reads = []
-    monkeypatch.setattr(blocks, "load", lambda *args, **options: n_reads.append(1) or load(*args, **options))
+    monkeypatch.setattr(lazy_results, "load", lambda *args: n_reads.append(1) or load(*args))
     lazy = knet.dask.predict(path, ddf)
     assert len(n_reads) == 1
     assert np.array_equal(lazy.compute(), on_frame.predict(frame))

@@ -26,8 +26,8 @@ from torch import nn
 from knet import Advanced, KNet, load
 from knet._fit.loop import Iteration
 from knet._math.u_steps import StiefelAscent, eig_step
-from knet._network.mlp import ResidualMLP
 from knet._network.pretrain import pretrain
+from knet._network.rows import RowMLP
 from knet._network.scaling import Scaling
 from knet.datasets import make_moon, make_spirals
 from knet.metrics import nmi
@@ -62,20 +62,20 @@ def assert_same_model(a, b, X):
     np.testing.assert_array_equal(a.cluster_centers_, b.cluster_centers_)
 
 
-def identity_predictor(centers, spread=1.0, dtype=torch.float64):
+def identity_predictor(centers, spread=1.0, dtype=np.float64):
     """A predictor whose embedding is the identity, to place rows by hand."""
-    centers = torch.tensor(centers, dtype=dtype)
+    centers = np.array(centers, dtype=dtype)
     d = centers.shape[1]
-    eye = torch.eye(d, dtype=dtype)
-    encoder = ResidualMLP(eye, hidden_layer_sizes=(4,), n_restarts=1, generator=torch.Generator().manual_seed(0))
+    layers = [np.zeros((d, 4), dtype), np.zeros((4, d), dtype)]
+    encoder = RowMLP(np.eye(d, dtype=dtype), tuple(layers), tuple(W[0] for W in layers))
     return Predictor(
         scaling=Scaling.linear(np.zeros(d), np.ones(d)),
-        encoder=encoder.requires_grad_(False),
+        encoder=encoder,
         sigma=1.0,
         centers=centers,
         spread=spread,
         landmarks=centers,
-        weights=torch.ones(len(centers), dtype=dtype),
+        weights=np.ones(len(centers)),
     )
 
 
@@ -385,7 +385,7 @@ def test_the_kernel_equals_its_definition(seed, dtype):
     X, Y = X.astype(dtype), new_rows(seed).astype(dtype)
     model = quick(random_state=seed).fit(X)
     psi_x, psi_y = (model.transform(rows).astype(float) for rows in (X, Y))
-    landmarks, weights = (t.double().numpy() for t in (model.predictor_.landmarks, model.predictor_.weights))
+    landmarks, weights = (model.predictor_.landmarks.astype(float), model.predictor_.weights)
 
     def gaussian(A, B):
         return np.exp(-((A[:, None] - B[None]) ** 2).sum(-1) / (2 * model.sigma_**2))
@@ -462,11 +462,11 @@ def test_memberships_sum_to_one_and_agree_with_predict(seed, dtype):
         np.testing.assert_array_equal(P.argmax(1), model.predict(rows))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("spread", [1.0, 1e3, 1e-3])
 def test_memberships_of_exact_ties_agree_with_predict(dtype, spread):
     predictor = identity_predictor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], spread, dtype)
-    X = np.array([[0.0, 0.0], [0.0, 3.0], [2.0, 2.0], [-2.0, -2.0], [-1.0, 1.0]], dtype=np.dtype(str(dtype)[6:]))
+    X = np.array([[0.0, 0.0], [0.0, 3.0], [2.0, 2.0], [-2.0, -2.0], [-1.0, 1.0]], dtype=dtype)
     P = predictor.memberships(X)
     np.testing.assert_array_equal(P.argmax(1), predictor.assign(X))
     np.testing.assert_allclose(P.sum(1), 1, atol=1e-6)
@@ -629,7 +629,7 @@ def test_pretrained_start_finds_the_clusters(monkeypatch):
 
 def test_hidden_layers_have_the_size_asked_for():
     model = quick(hidden_layer_sizes=(11, 11, 11)).fit(blobs()[0])
-    shapes = [tuple(W.shape[1:]) for W in model.predictor_.encoder.weights]
+    shapes = [W.shape for W in model.predictor_.encoder.weights]
     assert shapes == [(3, 11), (11, 11), (11, 11), (11, 4)]
 
 

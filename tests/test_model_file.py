@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 import knet
-from knet import Advanced, KNet, load, model_file
+from knet import Advanced, KNet, light, load, model_file
 from knet.exceptions import KNetError, ModelFileError
 from tests.model_files import forge, parts
 
@@ -246,7 +246,7 @@ def test_a_file_of_version_1_has_its_parameters_and_history_under_the_new_names(
     assert set(loaded.history_[0]) == {"iteration", "hsic", "reconstruction", "u_change", "u_error", "seconds"}
     assert (loaded.n_iter_, loaded.best_iter_) == (4, 1)
     loaded.save(path)
-    assert parts(path)[1]["format_version"] == model_file.FORMAT_VERSION
+    assert parts(path)[1]["format_version"] == light.FORMAT_VERSION
     assert plain_params(load(path)) == plain_params(loaded)
     assert load(path).history_ == loaded.history_
 

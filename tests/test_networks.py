@@ -11,8 +11,10 @@ from torch import nn
 
 from knet._network.backprop import AutogradBackprop, ManualBackprop
 from knet._network.build import build_networks
-from knet._network.mlp import Copies, ResidualMLP, RowEncoder, linear_start
+from knet._network.mlp import Copies, ResidualMLP, linear_start
 from knet._network.pretrain import batches, pretrain
+from knet._network.rows import RowMLP
+from knet._network.torch_encoder import TorchEncoder, on_device, row_encoder, torch_network
 
 DTYPES = [torch.float32, torch.float64]
 
@@ -30,14 +32,48 @@ def copy_of_weights(module):
     return {name: value.clone() for name, value in module.state_dict().items()}
 
 
+CPU = torch.device("cpu")
+
+
 def test_a_row_encoder_is_the_restart_it_was_made_from(seed, generator):
     X = data(seed)
     net = mlp(linear_start(X, 3), generator, n_restarts=3, zero_last=False)
     expected = net(X).detach()
     for i in range(3):
-        Psi = RowEncoder(net.restart(i))(X)
-        assert Psi.shape == (1, 60, 3)
-        torch.testing.assert_close(Psi[0], expected[i], rtol=1e-12, atol=1e-12)
+        encoder = row_encoder(net.restart(i), CPU)
+        assert isinstance(encoder, RowMLP)
+        for rows_of in (encoder, TorchEncoder(net.restart(i), CPU), TorchEncoder(torch_network(encoder), CPU)):
+            np.testing.assert_allclose(rows_of(X.numpy()), expected[i], rtol=1e-12, atol=1e-12)
+            assert rows_of.kind == "mlp"
+
+
+def test_an_encoder_of_arrays_has_the_state_of_its_network(seed, generator):
+    net = mlp(linear_start(data(seed), 6), generator)
+    state = row_encoder(net, CPU).state()
+    assert state.keys() == net.state_dict().keys()
+    for name, value in net.state_dict().items():
+        np.testing.assert_array_equal(state[name], value)
+    again = RowMLP.from_state({name: np.asfortranarray(value) for name, value in state.items()})
+    assert all(W.flags.c_contiguous for W in again.weights)
+
+
+@pytest.mark.parametrize("kind", [RowMLP, TorchEncoder])
+def test_an_encoder_changes_its_precision(seed, generator, kind):
+    X = data(seed)
+    net = mlp(linear_start(X, 3), generator, zero_last=False)
+    encoder = row_encoder(net, CPU) if kind is RowMLP else TorchEncoder(net, CPU)
+    single = encoder.astype(np.float32)(X.float().numpy())
+    assert single.dtype == np.float32
+    assert encoder(X.numpy()).dtype == np.float64  # the encoder itself keeps its precision
+    np.testing.assert_allclose(single, encoder(X.numpy()), atol=1e-5)
+
+
+def test_another_device_needs_a_network_of_torch(generator):
+    encoder = row_encoder(mlp(linear_start(data(0), 3), generator), CPU)
+    assert on_device(encoder, "cpu") is encoder
+    there = on_device(encoder, "meta")  # a device that every machine has
+    assert isinstance(there, TorchEncoder)
+    assert {value.device.type for value in there.net.parameters()} == {"meta"}
 
 
 # The start

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from knet._network.mlp import RowEncoder
+from knet._network.rows import RowMLP
 from knet.datasets import make_moon
 from tests.estimators import make_knet
 
@@ -41,10 +41,10 @@ def test_threads_do_not_change_the_answer(model, rows, method):
 
 def test_single_rows_pass_in_single_precision(model, rows, monkeypatch):
     seen = []
-    forward = RowEncoder.forward
-    monkeypatch.setattr(RowEncoder, "forward", lambda self, X: (seen.append(X.dtype), forward(self, X))[1])
+    forward = RowMLP.__call__
+    monkeypatch.setattr(RowMLP, "__call__", lambda self, Z: (seen.append(Z.dtype), forward(self, Z))[1])
     psi = model.transform(rows.astype(np.float32))
-    assert set(seen) == {torch.float32}
+    assert set(seen) == {np.dtype(np.float32)}
     np.testing.assert_allclose(psi, model.transform(rows), atol=1e-3)
     assert (model.predict(rows.astype(np.float32)) == model.predict(rows)).mean() > 0.999
 
@@ -53,7 +53,7 @@ def test_the_model_keeps_its_precision_after_single_rows(model, rows):
     before = model.predictor_.centers.dtype
     model.predict(rows.astype(np.float32))
     assert model.predictor_.centers.dtype == before
-    assert all(value.dtype == before for value in model.predictor_.encoder.parameters())
+    assert all(value.dtype == before for value in model.predictor_.encoder.state().values())
 
 
 def test_the_nearest_centre_is_the_nearest(model, rows):

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import knet.cli.results
-from knet import Advanced, KNet, load, model_file
+from knet import Advanced, KNet, load
 from knet._network import build
 from knet.cli.app import app
 from knet.exceptions import ModelFileError, NumericalError
@@ -26,7 +26,7 @@ from knet.model_checks import ARRAYS
 from knet.tables import whole_files
 from knet.tables.terminal import TerminalWriter, printable
 from knet.tables.whole_files import whole_file, write_whole
-from tests.model_files import forge
+from tests.model_files import forge, parts
 
 QUICK = {"max_iter": 1, "random_state": 0, "advanced": Advanced(steps_per_iter=10)}
 COMMAND = [sys.executable, "-m", "knet"]
@@ -309,8 +309,7 @@ def test_without_locks_files_are_written_too(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def content(saved):
-    header, tensors = model_file._read(saved)
-    return header, tensors
+    return parts(saved)[1:]
 
 
 def nested(depth):
@@ -444,7 +443,7 @@ def test_a_small_file_cannot_ask_for_much_memory(content, tmp_path):
 def test_a_recipe_that_does_not_fit_is_refused(data, tmp_path):
     path = tmp_path / "m.safetensors"
     assert call("fit", data, "-c", 2, "--max-iter", 1, "-o", path).exit_code == 0
-    header, tensors = model_file._read(path)
+    _, header, tensors = parts(path)
     table = header["extra"]["table"]
     column = table["columns"][0]
     for recipe in (

@@ -7,16 +7,19 @@ if TYPE_CHECKING:
     from knet._fit.advanced import Advanced
     from knet.estimator import KNet
     from knet.inspect.scan import scan
+    from knet.light import LightModel, load_light
     from knet.model_file import load
 
-__all__ = ["Advanced", "KNet", "__version__", "load", "scan"]
+__all__ = ["Advanced", "KNet", "LightModel", "__version__", "load", "load_light", "scan"]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Advanced": "knet._fit.advanced",
     "KNet": "knet.estimator",
+    "LightModel": "knet.light",
     "load": "knet.model_file",
+    "load_light": "knet.light",
     "scan": "knet.inspect.scan",
 }
 

@@ -4,22 +4,19 @@ A `ModelRef` is sent to the workers. It contains the model, or the path of its f
 and keeps it. A block is processed in slices, so that the extra memory does not grow with the block.
 """
 
-import copy
 import hashlib
 import json
 import os
 import pickle
 import socket
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import DTypeLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 try:  # installed with Dask, Spark and Ray; can also pickle an encoder that was defined in a script
     from cloudpickle import dumps
@@ -29,24 +26,17 @@ except ImportError:
 from knet._fit import validation as rules
 from knet._math.arrays import Floats
 from knet._math.threads import limit_threads
-from knet.estimator import KNet
 from knet.exceptions import ModelFileError
-from knet.model_file import load
+from knet.light import LightModel, load_light
 from knet.predictor import Predictor
+
+if TYPE_CHECKING:
+    from knet.estimator import KNet
 
 OUTPUTS = ("label", "proba", "score", "embedding")
 SLICE_ROWS = 65_536  # rows of a block that are converted to numbers at a time
 KEPT_MODELS = 4  # models that a process keeps loaded
-ModelOrPath: TypeAlias = KNet | str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class BlockModel:
-    """The part of a fitted model that a worker needs: the predictor, and the columns that it expects."""
-
-    predictor: Predictor
-    n_features: int
-    names: tuple[str, ...] | None
+ModelOrPath: TypeAlias = "KNet | LightModel | str | os.PathLike[str]"
 
 
 @dataclass(frozen=True)
@@ -73,9 +63,9 @@ class ModelRef:
     @classmethod
     def of(cls, model: ModelOrPath, device: str = "cpu") -> "ModelRef":
         """Return a reference to a fitted model, or to a model file that the workers can read too."""
-        return resolve_model(model, device)[1]
+        return resolve_model(model, device, load_light)[1]
 
-    def load(self) -> BlockModel:
+    def load(self) -> LightModel:
         """Return the model; each process reads or unpickles it once and then keeps it in memory."""
         with _LOADING:
             return _load(self)
@@ -84,24 +74,24 @@ class ModelRef:
 _LOADING = threading.Lock()
 
 
-def resolve_model(model: ModelOrPath, device: str = "cpu") -> tuple[KNet, ModelRef]:
-    """Return a fitted model and a reference to it; if `model` is a path, the file is read once."""
-    if not isinstance(model, KNet):
+def resolve_model(model: ModelOrPath, device: str, read: Callable[[str], Any]) -> tuple[Any, ModelRef]:
+    """Return a fitted model and a reference to it; if `model` is a path, `read` reads the file once."""
+    if isinstance(model, str | os.PathLike):
         path = os.path.abspath(os.fspath(model))
-        loaded = load(path)
+        loaded = read(path)
         return loaded, ModelRef(fingerprint(loaded), path, device)
-    check_is_fitted(model)
-    return model, ModelRef(fingerprint(model), None, device, dumps(_block_model(model)))
+    light = _light(model)
+    return model, ModelRef(fingerprint(light), None, device, dumps(on_device(light, "cpu")))
 
 
 @lru_cache(KEPT_MODELS)
-def _load(ref: ModelRef) -> BlockModel:
+def _load(ref: ModelRef) -> LightModel:
     """Return the model of a reference."""
     if ref.path is None:
-        unpickled: BlockModel = pickle.loads(ref.payload)
-        return replace(unpickled, predictor=_on_device(unpickled.predictor, ref.device))
+        unpickled: LightModel = pickle.loads(ref.payload)
+        return on_device(unpickled, ref.device)
     try:
-        model = load(ref.path, device=ref.device)
+        model = load_light(ref.path)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"The worker on {socket.gethostname()} has no model file {ref.path}. Put it where all workers can read it, "
@@ -112,57 +102,55 @@ def _load(ref: ModelRef) -> BlockModel:
             f"The worker on {socket.gethostname()} has another model in {ref.path} than the requested one. "
             "Put the same file on all machines, or pass the loaded model instead of its path."
         )
-    return _block_model(model)
+    return on_device(model, ref.device)
 
 
-def fingerprint(model: KNet) -> str:
+def _light(model: "KNet | LightModel") -> LightModel:
+    """Return the part of a fitted model that a worker needs."""
+    if isinstance(model, LightModel):
+        return model
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    return LightModel.of(model)
+
+
+def fingerprint(model: "KNet | LightModel") -> str:
     """Return a hash of everything that decides a row's label; saving and loading a model does not change it."""
-    predictor = model.predictor_
+    light = _light(model)
+    predictor = light.predictor
     facts = {
         "sigma": predictor.sigma,
         "spread": predictor.spread,
-        "encoder": type(predictor.encoder).__name__,
-        "names": _names(model),
-        "table": (getattr(model, "extra_", None) or {}).get("table"),
+        "encoder": predictor.encoder.kind,
+        "names": light.names,
+        "table": light.extra.get("table"),
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    arrays = predictor.scaling.arrays()
+    arrays = predictor.scaling.arrays() | {
+        f"encoder.{name}": value for name, value in predictor.encoder.state().items()
+    }
     arrays |= {name: getattr(predictor, name) for name in ("centers", "landmarks", "weights")}
-    for name, value in sorted({**arrays, **predictor.encoder.state_dict(prefix="encoder.")}.items()):
-        array = torch.as_tensor(value).cpu().contiguous()
-        digest.update(f"{name}{array.dtype}{tuple(array.shape)}".encode())
-        digest.update(array.numpy().tobytes())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name}{array.dtype}{array.shape}".encode())
+        digest.update(array.tobytes())
     return digest.hexdigest()
 
 
-def _block_model(model: KNet) -> BlockModel:
-    names = _names(model)
-    return BlockModel(
-        _on_device(model.predictor_, "cpu"), model.n_features_in_, None if names is None else tuple(names)
-    )
+def on_device(model: LightModel, device: str) -> LightModel:
+    """Return the model with its encoder on a device; the given one is not changed."""
+    encoder = model.predictor.encoder
+    if device == "cpu" and encoder.in_threads:  # arrays of NumPy
+        return model
+    from knet._network.torch_encoder import on_device as encoder_on
+
+    return replace(model, predictor=replace(model.predictor, encoder=encoder_on(encoder, device)))
 
 
-def _names(model: KNet) -> list[str] | None:
-    return [str(name) for name in model.feature_names_in_] if hasattr(model, "feature_names_in_") else None
-
-
-def _on_device(predictor: Predictor, device: str) -> Predictor:
-    """Return the predictor with its tensors on a device; the given predictor is not changed."""
-    if predictor.centers.device == torch.device(device):
-        return predictor
-    return replace(
-        predictor,
-        encoder=copy.deepcopy(predictor.encoder).to(device),
-        **{name: getattr(predictor, name).to(device) for name in ("centers", "landmarks", "weights")},
-    )
-
-
-def slices(block: Any, model: BlockModel, dtype: DTypeLike) -> Iterator[Floats]:
+def slices(block: Any, model: LightModel, dtype: DTypeLike | None) -> Iterator[Floats]:
     """Yield the rows of a block as checked numbers, `SLICE_ROWS` at a time; an empty block yields nothing."""
     for start in range(0, block.shape[0], SLICE_ROWS):
-        X = _numbers(_cut(block, start), model, dtype)
-        rules.check_finite(X, model.names)
-        yield X
+        yield model.numbers(_cut(block, start), dtype)
 
 
 def _cut(block: Any, start: int) -> Any:
@@ -170,27 +158,6 @@ def _cut(block: Any, start: int) -> Any:
         return block.slice(start, SLICE_ROWS)
     rows = slice(start, start + SLICE_ROWS)
     return block.iloc[rows] if hasattr(block, "iloc") else block[rows]
-
-
-def _numbers(piece: Any, model: BlockModel, dtype: DTypeLike) -> Floats:
-    """Return some rows as an array; from a table, take the model's columns by name, in the model's order."""
-    if isinstance(piece, np.ndarray):
-        rules.check_unmasked(piece)
-        X: Floats = np.asarray(piece, dtype=dtype)
-    else:
-        is_arrow = hasattr(piece, "schema")
-        present = piece.schema.names if is_arrow else list(piece.columns)
-        names = present if model.names is None else model.names
-        missing = [repr(name) for name in names if name not in present]
-        if missing:
-            raise ValueError(f"The block lacks the model's columns {', '.join(missing)}. It has {present}.")
-        table = piece.select(list(names)) if is_arrow else piece[list(names)]
-        rules.check_columns(table)
-        table = table.to_pandas() if is_arrow else table
-        X = table.to_numpy(dtype=dtype, na_value=np.nan)
-    if X.ndim != 2 or X.shape[1] != model.n_features:
-        raise ValueError(f"The model needs blocks of {model.n_features} columns. Got a block of shape {X.shape}.")
-    return X
 
 
 def numbered_columns(output: str, count: int) -> list[str]:

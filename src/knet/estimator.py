@@ -229,7 +229,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self.history_, self.n_iter_, self.best_iter_ = learned.history, len(learned.history), learned.kept.iteration
         if learned.embeddings is not None:
             self.embeddings_ = learned.embeddings
-        self.cluster_centers_ = predictor.centers.cpu().numpy()
+        self.cluster_centers_ = predictor.centers
         self.spectral_embedding_ = learned.kept.U.cpu().numpy()
         self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
         self.spectral_indices_ = plan.rows[plan.core]

@@ -2,8 +2,13 @@
 
 import sys
 import warnings
+from typing import TYPE_CHECKING, Any
 
-from sklearn.exceptions import ConvergenceWarning
+if TYPE_CHECKING:
+    from sklearn.exceptions import ConvergenceWarning
+
+    class KNetConvergenceWarning(ConvergenceWarning):
+        """Training stopped before K_U converged."""
 
 
 class KNetError(Exception):
@@ -18,10 +23,6 @@ class ModelFileError(KNetError, ValueError):
     """A model file is damaged, was not written by knet, or has a newer format."""
 
 
-class KNetConvergenceWarning(ConvergenceWarning):
-    """Training stopped before K_U converged."""
-
-
 class KNetDataWarning(UserWarning):
     """The data or the kernel width make clustering difficult; the message names the parameter to change."""
 
@@ -32,3 +33,14 @@ def warn_user(message: str, category: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_back.f_globals.get("__name__", "").startswith(("knet.", "sklearn.")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def __getattr__(name: str) -> Any:
+    """Make KNetConvergenceWarning at its first use: its base is scikit-learn's, which is slow to import."""
+    if name != "KNetConvergenceWarning":
+        raise AttributeError(f"module 'knet.exceptions' has no attribute {name!r}")
+    from sklearn.exceptions import ConvergenceWarning
+
+    text = "Training stopped before K_U converged."
+    kind = type(name, (ConvergenceWarning,), {"__doc__": text, "__module__": __name__})
+    return globals().setdefault(name, kind)

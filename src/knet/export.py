@@ -1,6 +1,5 @@
 """ONNX export: one graph from the model's columns to label, proba and embedding, checked before it is written."""
 
-import copy
 import json
 import logging
 import warnings
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from knet._network.scaling import FAR
+from knet._network.torch_encoder import torch_network
 from knet.estimator import KNet
 from knet.exceptions import KNetError
 from knet.tables.whole_files import write_whole
@@ -38,12 +38,11 @@ class Graph(nn.Module):
     def __init__(self, model: KNet, fill: NDArray[np.float64]) -> None:
         super().__init__()
         predictor = model.predictor_
-        like = predictor.centers.cpu()
-        self.encoder, self.spread = copy.deepcopy(predictor.encoder).cpu(), predictor.spread
+        self.encoder, self.spread = torch_network(predictor.encoder), predictor.spread
         for name, value in {**predictor.scaling.arrays(), "fill": fill}.items():
-            self.register_buffer(name, torch.as_tensor(value).to(like))
-        for name, tensor in zip(("middle", "centers", "heights"), predictor._frame, strict=True):
-            self.register_buffer(name, tensor.cpu())
+            self.register_buffer(name, torch.from_numpy(value.astype(predictor.centers.dtype)))
+        for name, value in zip(("middle", "centers", "heights"), predictor.frame, strict=True):
+            self.register_buffer(name, torch.from_numpy(value))
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Fill gaps, scale, clip and encode the rows, and compare them with the centres, as `Predictor` does."""
@@ -154,9 +153,8 @@ def _trace(graph: Graph, n_features: int) -> Any:
 def _check(model: KNet, session: Any) -> float:
     """Compare graph and model on random rows around the training data; return the largest difference."""
     predictor = model.predictor_
-    dtype = torch.empty(0, dtype=predictor.centers.dtype).numpy().dtype
     noise = np.random.default_rng(0).normal(size=(CHECK_ROWS, model.n_features_in_))
-    X = predictor.scaling.inverse(noise).astype(dtype)
+    X = predictor.scaling.inverse(noise).astype(predictor.centers.dtype)
     label, proba, embedding = session.run(list(OUTPUTS), {"X": X})
     own, memberships = predictor.assign(X), predictor.memberships(X)
     rows = np.arange(len(X))

@@ -1,52 +1,33 @@
-"""Model files: one safetensors file with a JSON header. Loading a file never executes code from it.
-
-The digest in a file shows damage. It is no proof of where a file comes from: anybody can compute it. Everything in a
-file is therefore checked by the rules of `model_checks` before anything is built from it.
-"""
+"""Model files: one safetensors file with a JSON header. Loading a file never executes code from it; see `light`."""
 
 import copy
-import hashlib
 import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import sklearn
 import torch
-from safetensors import safe_open
-from safetensors.torch import save as to_bytes
+from numpy.typing import NDArray
+from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import nn
 
 from knet._fit.advanced import Advanced
-from knet._network.mlp import Copies, ResidualMLP
-from knet._network.scaling import Scaling
+from knet._network.mlp import Copies
+from knet._network.rows import RowEncoder, RowMLP
+from knet._network.torch_encoder import TorchEncoder, on_device, torch_dtype
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
+from knet.light import FORMAT, FORMAT_VERSION, OPTIONAL, digest_of, encoder_state, read_file, restore_predictor
 from knet.model_checks import ARRAYS, ENCODER, check_header, check_shapes, check_values
 from knet.predictor import Predictor
-from knet.tables.whole_files import check_readable, write_whole
+from knet.tables.whole_files import write_whole
 
-FORMAT, FORMAT_VERSION = "knet-model", 2
-CODES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "U8": torch.uint8, "BOOL": torch.bool}
-CODES |= {"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8}  # names in safetensors files
-TAILS = ("tail_center", "tail_width")  # arrays that version 1 did not have: it compressed no columns
 UNSAVED = "not stored in the model file; set it again"  # value of a parameter that no rule accepts, so `fit` refuses it
-OPTIONAL = ("callback", "random_state")  # if they cannot be stored, None is a correct value after loading
-
-# Parameters of version 1 that have another name since version 2, and those that are now fields of `Advanced`.
-RENAMED = {"lr": "learning_rate", "max_rounds": "max_iter"}
-ADVANCED = {
-    **{name: name for name in ("sigma_scale", "init", "u_columns", "reconstruction_weight", "degrees", "laplacian")},
-    "memory_budget": "memory_budget",
-    "steps_per_round": "steps_per_iter",
-    "keep_rounds": "keep_embeddings",
-}
 
 
 def save(
@@ -81,14 +62,14 @@ def save(
     predictor = model.predictor_
     scaling = predictor.scaling.arrays()
     arrays = {name: scaling[name] if name in scaling else getattr(predictor, name) for name in ARRAYS}
-    tensors = {name: torch.as_tensor(value).cpu().contiguous() for name, value in arrays.items()}
-    tensors |= {ENCODER + name: value.cpu().contiguous() for name, value in predictor.encoder.state_dict().items()}
+    arrays |= {ENCODER + name: value for name, value in predictor.encoder.state().items()}
+    arrays = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     params, unsaved = _plain_params(model)
     header = {
         "format_version": FORMAT_VERSION,
         "params": params,
         "unsaved": unsaved,
-        "encoder": "module" if isinstance(predictor.encoder, Copies) else "mlp",
+        "encoder": predictor.encoder.kind,
         "sigma": predictor.sigma,
         "spread": predictor.spread,
         "history": model.history_,
@@ -104,18 +85,18 @@ def save(
     }
     text = json.dumps(header, sort_keys=True)
     try:
-        _check(json.loads(text), tensors)
+        _check(json.loads(text), arrays)
     except ModelFileError as error:
         raise ModelFileError(f"The model was not saved to {path}, because it could not be loaded: {error}.") from error
-    metadata = {"format": FORMAT, "header": text, "digest": _digest(text, tensors)}
-    write_whole(Path(path), _in_fixed_order(to_bytes(tensors, metadata)), overwrite=overwrite)
+    metadata = {"format": FORMAT, "header": text, "digest": digest_of(text, arrays)}
+    write_whole(Path(path), _in_fixed_order(to_bytes(arrays, metadata)), overwrite=overwrite)
 
 
-def _check(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+def _check(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Check a header and its arrays by all rules."""
     check_header(header)
-    check_shapes(header, {name: (value.dtype, tuple(value.shape)) for name, value in tensors.items()})
-    check_values(header, tensors)
+    check_shapes(header, {name: (value.dtype, value.shape) for name, value in arrays.items()})
+    check_values(header, arrays)
 
 
 def _in_fixed_order(content: bytes) -> bytes:
@@ -148,19 +129,10 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, devi
         A fitted estimator, without attributes that belong to the training rows, such as `labels_`. Its `fit` raises a
         ValueError if a parameter could not be stored, until the parameter is set again.
     """
-    header, tensors = _read(Path(path))
-    weights = {name.removeprefix(ENCODER): value for name, value in tensors.items() if name.startswith(ENCODER)}
+    header, arrays = read_file(Path(path))
     try:
-        net = _restore_encoder(header["encoder"], weights, encoder, tensors["centers"].dtype, path)
-        predictor = Predictor(
-            scaling=Scaling(**{field.name: tensors[field.name].numpy() for field in fields(Scaling)}),
-            encoder=net.to(device).requires_grad_(False).eval(),
-            sigma=float(header["sigma"]),
-            centers=tensors["centers"].to(device),
-            spread=float(header["spread"]),
-            landmarks=tensors["landmarks"].to(device),
-            weights=tensors["weights"].to(device),
-        )
+        psi = _restore_encoder(header["encoder"], encoder_state(arrays), encoder, arrays["centers"].dtype, path)
+        predictor = restore_predictor(header, arrays, on_device(psi, device))
         return _restore_model(header, predictor, encoder)
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(f"{path} is not a complete knet model: {error!r} in its parameters.") from error
@@ -172,13 +144,16 @@ def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.
     if "encoder" in header["unsaved"]:
         params["encoder"] = encoder
     if params["advanced"] is not None:
-        params["advanced"] = Advanced(**params["advanced"])
+        advanced = Advanced(**params["advanced"])
+        first_version = header["format_version"] == 1  # it had no such object
+        is_default = first_version and advanced.get_params() == Advanced().get_params()
+        params["advanced"] = None if is_default else advanced
     if isinstance(params["hidden_layer_sizes"], list):
         params["hidden_layer_sizes"] = tuple(params["hidden_layer_sizes"])
     model = KNet(**params)
     model.predictor_ = predictor
     model.sigma_ = predictor.sigma
-    model.cluster_centers_ = predictor.centers.cpu().numpy()
+    model.cluster_centers_ = predictor.centers
     model.history_ = header["history"]
     model.n_iter_ = len(model.history_)
     model.best_iter_ = int(header["best_iter"])
@@ -192,114 +167,23 @@ def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.
 
 
 def _restore_encoder(
-    kind: str, weights: dict[str, Tensor], module: nn.Module | None, dtype: torch.dtype, path: Any
-) -> nn.Module:
+    kind: str, state: Mapping[str, NDArray[Any]], module: nn.Module | None, dtype: np.dtype[Any], path: Any
+) -> RowEncoder:
     """Return the encoder with its weights; a user's own module must be given."""
     if kind == "mlp":
-        shapes = {name: tuple(value.shape) for name, value in weights.items()}
-        skip, sizes = torch.zeros_like(weights["skip"]), _hidden_layer_sizes(shapes)
-        net: nn.Module = ResidualMLP(skip, hidden_layer_sizes=sizes, n_restarts=1, generator=torch.Generator())
-    elif module is None:
+        return RowMLP.from_state(state)
+    if module is None:
         raise ModelFileError(
             f"{path} was fitted with an encoder of your own, and files contain weights, not code. "
             "Pass the module: load(path, encoder=MyEncoder())."
         )
-    else:
-        net = Copies([copy.deepcopy(module)])
+    net = Copies([copy.deepcopy(module)]).cpu().to(torch_dtype(dtype))
     try:
-        net.to(dtype).load_state_dict(weights)
+        net.load_state_dict({name: torch.tensor(value) for name, value in state.items()})
     except RuntimeError as error:
         detail = str(error).splitlines()[-1].strip()
         raise ModelFileError(f"The encoder does not fit the weights in {path}: {detail}") from error
-    return net
-
-
-def _hidden_layer_sizes(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the number of units in each hidden layer of the default network, from the shapes of its arrays."""
-    n_layers = sum(name.startswith("weights.") for name in shapes)
-    return tuple(shapes[f"weights.{layer}"][2] for layer in range(n_layers - 1))
-
-
-def _from_version_1(header: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Translate the header of a version-1 file to the names of version 2."""
-    params = dict(header["params"])
-    unsaved = [name for name in ("u_update", "encoder", *OPTIONAL) if name not in params]
-    advanced = {new: params.pop(old) for old, new in ADVANCED.items()}
-    params["advanced"] = None if advanced == Advanced().get_params() else advanced
-    width, n_layers = params.pop("hidden_width"), params.pop("n_hidden_layers")
-    if width != "auto":
-        params["hidden_layer_sizes"] = (width,) * n_layers
-    elif n_layers == 2 or header["encoder"] != "mlp":
-        params["hidden_layer_sizes"] = "auto"
-    else:  # "auto" now means two layers
-        params["hidden_layer_sizes"] = _hidden_layer_sizes(shapes)
-    return {
-        **header,
-        "params": _renamed(params, RENAMED),
-        "unsaved": unsaved,
-        "best_iter": header["best_round"],
-        "history": [_renamed(row, {"round": "iteration"}) for row in header["history"]],
-    }
-
-
-def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    return {names.get(name, name): value for name, value in values.items()}
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return header and tensors of a model file, checked, or raise one clear error."""
-    check_readable(path, "model file")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            header = _read_header(metadata)
-            pieces = {name: file.get_slice(name) for name in file.keys()}
-            kinds = {name: (_dtype(piece.get_dtype()), tuple(piece.get_shape())) for name, piece in pieces.items()}
-            if header["format_version"] == 1:
-                shapes = {name.removeprefix(ENCODER): shape for name, (_, shape) in kinds.items()}
-                header = _from_version_1(header, shapes)
-            check_header(header)
-            tails = dict.fromkeys(TAILS, kinds["shift"]) if header["format_version"] == 1 else {}
-            check_shapes(header, kinds | tails)
-            tensors = {name: file.get_tensor(name) for name in kinds}
-        if metadata.get("digest") != _digest(metadata["header"], tensors):
-            raise ModelFileError("it was changed after it was written: its digest does not match")
-        if header["format_version"] == 1:
-            tensors |= {name: torch.zeros_like(tensors["shift"]) for name in TAILS}
-        check_values(header, tensors)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path} is not a complete knet model: {error}.") from error
-    except (safetensors.SafetensorError, OSError) as error:
-        raise ModelFileError(f"{path} is not a model file, or it is damaged: {_one_line(error)}") from error
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path} is not a complete knet model: {_one_line(repr(error))} in its header.") from error
-    return header, tensors
-
-
-def _read_header(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return the header of a file that this version of knet can read."""
-    if metadata.get("format") != FORMAT:
-        raise ModelFileError("it is a safetensors file, but knet did not write it")
-    try:
-        header: dict[str, Any] = json.loads(metadata["header"])
-        version = header["format_version"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelFileError("its header cannot be read") from error
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise ModelFileError("its format version is not a positive integer")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(f"it has format version {version}; this knet reads up to {FORMAT_VERSION}. Upgrade knet")
-    return header
-
-
-def _dtype(code: str) -> object:
-    """Return the dtype of an array; the code itself if model files never have it."""
-    return CODES.get(code, code)
-
-
-def _one_line(error: object) -> str:
-    """Return the start of an error message, as one line."""
-    return " ".join(str(error).split())[:200]
+    return TorchEncoder(net, torch.device("cpu"))
 
 
 def _plain_params(model: KNet) -> tuple[dict[str, Any], list[str]]:
@@ -322,16 +206,6 @@ def _python_number(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"JSON cannot store {value!r}.")
-
-
-def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
-    """Return a hash of the header and every tensor; it differs if a file was changed or damaged."""
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        value = tensors[name]
-        digest.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
-        digest.update(value.contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def versions() -> dict[str, str]:

@@ -1,25 +1,26 @@
-"""The part of a fitted model that labels rows: scale, encode, compare with the centres. Nothing here is trained."""
+"""The part of a fitted model that labels rows: scale, encode, compare with the centres. Nothing here is trained.
 
-import copy
+NumPy is all that it needs: a row is labelled without torch, scikit-learn and SciPy.
+"""
+
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from knet._math.arrays import Floats
-from knet._math.kernels import gaussian_kernel, kernel_matmul, row_blocks, squared_distances
+from knet._math.distances import LOG_FLOOR, row_blocks, squared_distances
 from knet._math.threads import in_threads
-from knet._network.mlp import ResidualMLP, RowEncoder
+from knet._network.rows import RowEncoder
 from knet._network.scaling import Scaling, float_dtype
 
 Filled = TypeVar("Filled", bound=NDArray[Any])
 
-BLOCK_ROWS = 1024  # rows that pass through the network at a time: their hidden layer stays in a core's cache
+BLOCK_ROWS = 2048  # rows that pass through the network at a time: their hidden layer stays in a core's cache
+TORCH_BLOCKS = 8  # blocks of a network that is not entered by several threads: it uses threads itself
 
 
 @dataclass(frozen=True)
@@ -30,32 +31,36 @@ class Predictor:
     ----------
     scaling : Scaling
         What happens to the columns before they are encoded.
-    encoder : torch.nn.Module
-        psi, with a leading axis of one restart.
+    encoder : RowEncoder
+        psi: scaled rows, (n, d), to their embedding, (n, d').
     sigma : float
         Width of the learned kernel.
-    centers : Tensor of shape (c, d')
-        Cluster centres in the embedding.
+    centers : ndarray of shape (c, d')
+        Cluster centres in the embedding, in the precision of the encoder.
     spread : float
         Mean squared distance to the nearest centre per dimension, the temperature of the memberships.
-    landmarks, weights : Tensors of shape (m, d') and (m,)
+    landmarks, weights : ndarrays of shape (m, d') and (m,)
         Summary of the embedded training rows: their degrees are sums over it.
     """
 
     scaling: Scaling
-    encoder: nn.Module
+    encoder: RowEncoder
     sigma: float
-    centers: Tensor
+    centers: Floats
     spread: float
-    landmarks: Tensor
-    weights: Tensor
+    landmarks: Floats
+    weights: Floats
+
+    def features(self, block: NDArray[Any]) -> Floats:
+        """Return what the encoder gets: rows with scaled columns, in the precision of the encoder."""
+        return self.scaling(block).astype(self.centers.dtype, copy=False)
 
     def embed(self, X: Floats) -> Floats:
         """Return psi of every row, block by block, in the dtype of X."""
         out = np.empty((len(X), self.centers.shape[1]), float_dtype(X))
 
         def fill(model: Predictor, rows: slice) -> None:
-            out[rows] = model._embed_block(X[rows]).cpu().numpy()
+            out[rows] = model._embed_block(X[rows])
 
         return self._in_blocks(fill, X, out)
 
@@ -64,7 +69,7 @@ class Predictor:
         out = np.empty(len(X), np.int64)
 
         def fill(model: Predictor, rows: slice) -> None:
-            out[rows] = model._nearest(model._embed_block(X[rows])).cpu().numpy()
+            out[rows] = model._nearest(model._embed_block(X[rows]))
 
         return self._in_blocks(fill, X, out)
 
@@ -74,91 +79,110 @@ class Predictor:
 
         def fill(model: Predictor, rows: slice) -> None:
             Psi = model._embed_block(X[rows])
-            D2 = squared_distances(Psi, model.centers).double()
-            P = torch.softmax(-0.5 * (D2 - D2.amin(1, keepdim=True)) / self.spread, dim=1).cpu().numpy()
-            out[rows] = _with_argmax(P.astype(out.dtype), model._nearest(Psi).cpu().numpy())
+            D2 = squared_distances(Psi, model.centers).astype(np.float64)
+            P = np.exp(-0.5 * (D2 - D2.min(1, keepdims=True)) / self.spread)
+            P /= P.sum(1, keepdims=True)
+            out[rows] = _with_argmax(P.astype(out.dtype), model._nearest(Psi))
 
         return self._in_blocks(fill, X, out)
 
     def log_degrees(self, X: Floats) -> Floats:
         """Return log of the mean kernel value between every row and the training rows; finite for any row."""
         out = np.empty(len(X), float_dtype(X))
-        log_total = float(self.weights.sum().log())
+        log_total = np.log(self.weights.sum())
 
         def fill(model: Predictor, rows: slice) -> None:
-            out[rows] = (model._log_degrees(model._embed_block(X[rows])) - log_total).cpu().numpy()
+            out[rows] = model._log_degrees(model._embed_block(X[rows])) - log_total
 
         return self._in_blocks(fill, X, out)
 
     def kernel(self, X: Floats, Y: Floats) -> Floats:
         """Return the normalised learned kernel between rows of X and rows of Y [KERNEL]."""
-        Psi_X, Psi_Y = torch.from_numpy(self.embed(X)).double(), torch.from_numpy(self.embed(Y)).double()
+        Psi_X, Psi_Y = self.embed(X).astype(np.float64), self.embed(Y).astype(np.float64)
         root_X, root_Y = self._root_degrees(Psi_X), self._root_degrees(Psi_Y)
-        out = np.empty((len(X), len(Y)), X.dtype)
-        for rows in row_blocks(len(X), len(Y), Psi_X.element_size()):
-            K = gaussian_kernel(Psi_X[rows], Psi_Y, self.sigma)
-            out[rows] = K.div_(root_X[rows, None]).div_(root_Y).numpy()
+        out = np.empty((len(X), len(Y)), float_dtype(X))
+
+        def fill(rows: slice) -> None:
+            out[rows] = self._gaussian(Psi_X[rows], Psi_Y) / root_X[rows, None] / root_Y
+
+        in_threads(fill, list(row_blocks(len(X), len(Y), Psi_X.itemsize)))
         return out
 
-    def _root_degrees(self, Psi: Tensor) -> Tensor:
+    def _gaussian(self, Psi: Floats, others: Floats) -> Floats:
+        """Return exp(-||psi_i - psi_j||^2 / (2 sigma^2)) for all pairs."""
+        exponents = squared_distances(Psi / self.sigma, others / self.sigma)
+        exponents *= -0.5
+        return np.exp(np.maximum(exponents, LOG_FLOOR, out=exponents), out=exponents)
+
+    def _root_degrees(self, Psi: Floats) -> Floats:
         """Return the square root of each row's degree; a row is at least its own neighbour, so none is below 1."""
-        landmarks, weights = self.landmarks.cpu().double(), self.weights.cpu().double()
-        return kernel_matmul(Psi, landmarks, weights[:, None], self.sigma)[:, 0].clamp_min(1.0).sqrt()
+        landmarks, d = self.landmarks.astype(np.float64), np.empty(len(Psi))
+
+        def fill(rows: slice) -> None:
+            d[rows] = self._gaussian(Psi[rows], landmarks) @ self.weights
+
+        in_threads(fill, list(row_blocks(len(Psi), len(landmarks), Psi.itemsize)))
+        return np.sqrt(np.maximum(d, 1.0))
 
     def _in_blocks(self, fill: Callable[["Predictor", slice], None], X: Floats, out: Filled) -> Filled:
         """Fill `out` block by block, in single precision if X is; blocks of the default network run on all cores."""
-        model = self._single if X.dtype == np.float32 and self.centers.dtype == torch.float64 else self._own
-        if isinstance(model.encoder, RowEncoder):
-            in_threads(lambda rows: fill(model, rows), _blocks(len(X), BLOCK_ROWS))
-        else:
-            for rows in _blocks(len(X), 16 * BLOCK_ROWS):
-                fill(model, rows)
-        return out
+        model = self._single if X.dtype == np.float32 and self.centers.dtype == np.float64 else self
 
-    @cached_property
-    def _own(self) -> "Predictor":
-        """The same model with the weights of its encoder laid out for many rows, if it is the default network."""
-        if not isinstance(self.encoder, ResidualMLP) or self.centers.device.type != "cpu":
-            return self
-        return replace(self, encoder=RowEncoder(self.encoder))
+        def work(rows: slice) -> None:
+            with np.errstate(all="ignore"):  # rows far from the training rows may overflow on the way to their label
+                fill(model, rows)
+
+        if self.encoder.in_threads:
+            in_threads(work, _blocks(len(X), BLOCK_ROWS))
+        else:
+            for rows in _blocks(len(X), TORCH_BLOCKS * BLOCK_ROWS):
+                work(rows)
+        return out
 
     @cached_property
     def _single(self) -> "Predictor":
         """The same model in single precision."""
-        encoder = copy.deepcopy(self.encoder).float()
-        single = replace(self, encoder=encoder, centers=self.centers.float(), landmarks=self.landmarks.float())
-        return single._own
+        single = np.float32
+        return replace(
+            self,
+            encoder=self.encoder.astype(single),
+            centers=self.centers.astype(single),
+            landmarks=self.landmarks.astype(single),
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what was cached can be made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    @torch.inference_mode()
-    def _embed_block(self, block: Floats) -> Tensor:
-        """Scale and encode one block of rows, in the dtype of the model."""
-        Z = torch.from_numpy(self.scaling(block)).to(self.centers)
-        Psi: Tensor = self.encoder(Z)
-        return Psi[0]
+    def _embed_block(self, block: NDArray[Any]) -> Floats:
+        """Scale and encode one block of rows, in the precision of the model."""
+        return self.encoder(self.features(block))
 
-    def _nearest(self, Psi: Tensor) -> Tensor:
+    def _nearest(self, Psi: Floats) -> NDArray[np.intp]:
         """Return the nearest centre of embedded rows: that with the largest psi c' - ||c||^2 / 2, from their middle."""
-        middle, centers, heights = self._frame
-        return torch.addmm(heights, (Psi - middle).to(centers.dtype), centers.mT).argmax(1)
+        middle, centers, heights = self.frame
+        scores = (Psi - middle).astype(centers.dtype, copy=False) @ centers.T
+        scores += heights
+        nearest: NDArray[np.intp] = scores.argmax(1)
+        return nearest
 
     @cached_property
-    def _frame(self) -> tuple[Tensor, Tensor, Tensor]:
+    def frame(self) -> tuple[Floats, Floats, Floats]:
         """The middle of the centres, the centres from there, and minus half their squared norms."""
         middle = self.centers.mean(0)
-        centers = (self.centers - middle).to(self.weights.dtype)  # double tells near ties apart
-        return middle, centers, centers.square().sum(1).mul_(-0.5)
+        centers = (self.centers - middle).astype(np.float64)  # double tells near ties apart
+        return middle, centers, -0.5 * np.square(centers).sum(1)
 
-    def _log_degrees(self, Psi: Tensor) -> Tensor:
+    def _log_degrees(self, Psi: Floats) -> Floats:
         """Return log sum_m w_m k(psi, z_m) for every embedded row [DEGREE]."""
-        D2 = squared_distances(Psi, self.landmarks).to(self.weights.dtype) / self.sigma
-        return torch.logsumexp(D2 * (-0.5 / self.sigma) + self.weights.log(), dim=1)
+        D2 = squared_distances(Psi, self.landmarks).astype(np.float64) / self.sigma
+        terms = D2 * (-0.5 / self.sigma) + np.log(self.weights)
+        largest = terms.max(1)
+        sums: Floats = largest + np.log(np.exp(terms - largest[:, None]).sum(1))
+        return sums
 
 
-def _with_argmax(P: Floats, nearest: NDArray[np.int64]) -> Floats:
+def _with_argmax(P: Floats, nearest: NDArray[np.intp]) -> Floats:
     """Make `nearest` the argmax of every row: rounding may have made two memberships equal."""
     (tied,) = np.nonzero(P.argmax(1) != nearest)
     P[tied, nearest[tied]] = np.nextafter(P[tied].max(1), P.dtype.type(2))

@@ -1,7 +1,6 @@
 """The predictor that a fit leaves behind: centres, and landmarks that summarise the training rows."""
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor
@@ -9,9 +8,10 @@ from torch import Tensor
 from knet._fit.learner import Learned
 from knet._math.arrays import Floats
 from knet._math.centers import find_centers, large_k_means
-from knet._math.kernels import squared_distances
+from knet._math.distances import squared_distances
 from knet._math.threads import one_blas_thread
 from knet._network.scaling import Scaling
+from knet._network.torch_encoder import row_encoder
 from knet.predictor import Predictor
 
 SUMMARY_ROWS = 256  # landmarks that represent the training rows in degrees
@@ -21,22 +21,21 @@ SUMMARY_SHARE = 4  # minimum of training rows per landmark
 def summarize(learned: Learned, X: Tensor, scaling: Scaling, n_clusters: int, rng: np.random.RandomState) -> Predictor:
     """Embed the training rows, find the centres, and keep what new rows need: nothing that grows with the rows."""
     kept = learned.kept
-    encoder = kept.encoder.requires_grad_(False).eval()
-    Psi = encoder(X)[0]
-    embedded = Psi.cpu().numpy()
-    found = find_centers(embedded, n_clusters, rng) if kept.centers is None else kept.centers
-    centers = torch.from_numpy(found).to(Psi)
-    nearest = squared_distances(Psi, centers).amin(1)
-    tiny = torch.finfo(Psi.dtype).tiny ** 0.5
-    landmarks, weights = _landmarks(embedded, rng)
+    net = kept.encoder.requires_grad_(False).eval()
+    Psi: Floats = net(X)[0].cpu().numpy()
+    found = find_centers(Psi, n_clusters, rng) if kept.centers is None else kept.centers
+    centers = found.astype(Psi.dtype)
+    nearest = squared_distances(Psi, centers).min(1)
+    tiny = float(np.finfo(Psi.dtype).tiny) ** 0.5
+    landmarks, weights = _landmarks(Psi, rng)
     return Predictor(
         scaling=scaling,
-        encoder=encoder,
+        encoder=row_encoder(net, X.device),
         sigma=learned.sigma,
         centers=centers,
         spread=max(float(nearest.mean()) / Psi.shape[1], tiny),
-        landmarks=torch.from_numpy(landmarks).to(Psi),
-        weights=torch.from_numpy(weights).to(Psi.device, torch.float32 if Psi.device.type == "mps" else torch.float64),
+        landmarks=landmarks.astype(Psi.dtype),
+        weights=weights.astype(np.float64),
     )
 
 

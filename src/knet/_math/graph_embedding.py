@@ -7,7 +7,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist, squareform
 
 from knet._math.arrays import Floats
-from knet._math.kernels import LOG_FLOOR
+from knet._math.distances import LOG_FLOOR
 
 DENSE_ROWS = 400  # rows up to which LAPACK is faster than the iterative solver
 FIRST_DEGREE, MAX_DEGREE = 24, 200  # of the Chebyshev filter

@@ -4,22 +4,10 @@ Every function accepts leading batch axes. The centring matrix H and the degree 
 H is the function `center`, D is the vector `d`. Labels in brackets are defined in ``docs/theory.md``.
 """
 
-from collections.abc import Iterator
-
 from torch import Tensor
 
+from knet._math.distances import BLOCK_BYTES, LOG_FLOOR, row_blocks
 from knet._math.threads import in_threads
-
-BLOCK_BYTES = 8 * 2**20  # working set of one block of kernel rows, which should stay in a cache
-LOG_FLOOR = -60.0  # exp(-60) + 1 equals 1; smaller values become denormal numbers, which cost 20 times more
-
-
-def squared_distances(X: Tensor, Y: Tensor) -> Tensor:
-    """Return ||x_i - y_j||^2 for all pairs; rows are shifted first, so that far-away data loses no digits."""
-    shift = Y.mean(-2, keepdim=True)
-    X, Y = X - shift, Y - shift
-    products = X @ Y.mT
-    return (X.square().sum(-1)[..., :, None] + Y.square().sum(-1)[..., None, :] - 2 * products).clamp_min_(0)
 
 
 def gaussian_kernel(X: Tensor, Y: Tensor, sigma: float) -> Tensor:
@@ -33,13 +21,6 @@ def gaussian_kernel(X: Tensor, Y: Tensor, sigma: float) -> Tensor:
 def _half_squares(X: Tensor) -> Tensor:
     """Return ||x_i||^2 / 2, (..., n, 1)."""
     return X.square().sum(-1, keepdim=True).mul_(0.5)
-
-
-def row_blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
-    """Yield slices that cut `n_rows` so that a block with `n_columns` columns stays within `block_bytes`."""
-    step = max(1, block_bytes // max(1, n_columns * itemsize))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
 
 
 def kernel_matmul(X: Tensor, Y: Tensor, V: Tensor, sigma: float, block_bytes: int = BLOCK_BYTES) -> Tensor:

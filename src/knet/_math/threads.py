@@ -1,25 +1,46 @@
-"""Threads over independent pieces of work, each with torch on one thread, and limits that leave the host as it was.
+"""Threads over independent pieces of work, each on one thread, and limits that leave the host program as it was.
 
-Torch splits a single operation over threads and waits for all of them at its end. For small tensors, or on a busy
-machine, the waiting costs more than the work; independent pieces of work do not wait for each other.
+Torch and BLAS split a single operation over threads and wait for all of them at its end. For small arrays, or on a busy
+machine, the waiting costs more than the work; independent pieces of work do not wait for each other. Neither torch nor
+threadpoolctl has to be installed to label rows.
 """
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
+from importlib.util import find_spec
 from itertools import pairwise
-from typing import TypeVar
-
-import torch
-from threadpoolctl import ThreadpoolController
+from typing import Any, TypeVar
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
+CAN_LIMIT_BLAS = find_spec("threadpoolctl") is not None  # scikit-learn installs it
+LIBRARIES = ("numpy", "scipy.linalg", "sklearn", "torch")  # each may load thread pools of its own
 
-class _TorchThreads:
+
+def _loaded_torch() -> Any:
+    """Return torch if this process has imported it, else None."""
+    module = sys.modules.get("torch")
+    return module if hasattr(module, "get_num_threads") else None
+
+
+def _usual_threads() -> int:
+    """Return how many threads torch may use; without torch, the number that it would choose."""
+    if (torch := _loaded_torch()) is not None:
+        n_threads: int = torch.get_num_threads()
+        return n_threads
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    if chosen.isdecimal() and int(chosen) > 0:
+        return int(chosen)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Threads:
     """Counts the limits in force, so that several threads may use them at the same time.
 
     The number of the host program is stored when the first limit begins and restored when the last one ends.
@@ -27,7 +48,8 @@ class _TorchThreads:
 
     def __init__(self) -> None:
         self.lock, self.limits, self.host = threading.Lock(), list[int](), 1
-        self.n_single = 0  # how many callers need torch on one thread
+        self.knows_torch = False  # whether `host` is the number of torch, which may be imported within a limit
+        self.n_single = 0  # how many callers need one thread per operation
         self.local = threading.local()
 
     def allowed(self) -> int:
@@ -35,11 +57,11 @@ class _TorchThreads:
         if getattr(self.local, "inside", False):
             return 1
         with self.lock:
-            return min(self.limits, default=self.host) if self._in_force else torch.get_num_threads()
+            return min(self.limits, default=self.host) if self._in_force else _usual_threads()
 
     @contextmanager
     def limit(self, n_threads: int) -> Iterator[None]:
-        """Run torch on at most `n_threads` threads; of several limits the smallest is in force."""
+        """Run torch and pieces of work on at most `n_threads` threads; of several limits the smallest is in force."""
         self._begin(n_threads)
         try:
             yield
@@ -48,10 +70,11 @@ class _TorchThreads:
 
     @contextmanager
     def single(self) -> Iterator[None]:
-        """Run each operation of torch on one thread; `allowed` does not change."""
+        """Run each operation of torch and BLAS on one thread; `allowed` does not change."""
         self._begin(None)
         try:
-            yield
+            with _BLAS.single():
+                yield
         finally:
             self._end(None)
 
@@ -62,7 +85,7 @@ class _TorchThreads:
     def _begin(self, n_threads: int | None) -> None:
         with self.lock:
             if not self._in_force:
-                self.host = torch.get_num_threads()
+                self.host, self.knows_torch = _usual_threads(), _loaded_torch() is not None
             if n_threads is None:
                 self.n_single += 1
             else:
@@ -78,10 +101,40 @@ class _TorchThreads:
             self._apply()
 
     def _apply(self) -> None:
+        if (torch := _loaded_torch()) is None:
+            return
+        if not self.knows_torch:
+            self.host, self.knows_torch = torch.get_num_threads(), True
         torch.set_num_threads(1 if self.n_single else min(self.limits, default=self.host))
 
 
-_THREADS = _TorchThreads()
+class _BlasThreads:
+    """Counts the callers that need BLAS on one thread: its number of threads belongs to the whole process."""
+
+    def __init__(self) -> None:
+        self.lock, self.n_callers = threading.Lock(), 0
+        self.limiter: Any = None
+
+    @contextmanager
+    def single(self) -> Iterator[None]:
+        """Run each product of NumPy and SciPy on one thread; without threadpoolctl, nothing changes."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        with self.lock:
+            self.n_callers += change
+            if self.n_callers == 1 and change == 1 and CAN_LIMIT_BLAS:
+                self.limiter = _thread_pools().limit(limits=1, user_api="blas")
+            elif self.n_callers == 0 and self.limiter is not None:
+                self.limiter.restore_original_limits()
+                self.limiter = None
+
+
+_THREADS, _BLAS = _Threads(), _BlasThreads()
 limit_threads = _THREADS.limit
 one_thread = _THREADS.single
 allowed_threads = _THREADS.allowed
@@ -89,19 +142,29 @@ allowed_threads = _THREADS.allowed
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Run the products of NumPy and SciPy on one thread, so that their sums repeat to the bit."""
-    with _thread_pools().limit(limits=1):
+    """Run products and loops of NumPy, SciPy and scikit-learn on one thread, so that their sums repeat to the bit."""
+    with _BLAS.single(), _thread_pools().limit(limits=1, user_api="openmp"):  # a limit of OpenMP is one of this thread
         yield
 
 
-@cache
-def _thread_pools() -> ThreadpoolController:
-    """Return the thread pools of this process; the search takes milliseconds, so it is done once."""
+def _thread_pools() -> Any:
+    """Return the thread pools of this process."""
+    return _find_thread_pools(tuple(name for name in LIBRARIES if name in sys.modules))
+
+
+@lru_cache
+def _find_thread_pools(libraries: tuple[str, ...]) -> Any:
+    """Return the thread pools of loaded libraries; the search takes milliseconds, so it is done once."""
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()
 
 
 def in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
-    """Return `work` of every piece, in order, on as many threads as allowed; within a piece there is one."""
+    """Return `work` of every piece, in order, on as many threads as allowed; within a piece there is one.
+
+    Without threadpoolctl the pieces run one after another: threads of BLAS inside threads would wait for each other.
+    """
 
     def inside(piece: Piece) -> Result:
         before, _THREADS.local.inside = getattr(_THREADS.local, "inside", False), True
@@ -110,7 +173,7 @@ def in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list
         finally:
             _THREADS.local.inside = before
 
-    n_threads = min(len(pieces), allowed_threads())
+    n_threads = min(len(pieces), allowed_threads()) if CAN_LIMIT_BLAS else 1
     with one_thread():
         if n_threads <= 1:
             return [inside(piece) for piece in pieces]

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 SMALL = 1e-3  # share of the usual initial weights, for columns of the embedding that start empty
 
@@ -74,25 +73,6 @@ class ResidualMLP(nn.Module):
             for i, param in enumerate(params):
                 params[i] = nn.Parameter(param.detach()[index : index + 1].clone())
         return chosen
-
-
-class RowEncoder(nn.Module):
-    """One restart of a `ResidualMLP`, with weights stored for products with many rows: the same map, faster."""
-
-    skip: Tensor
-
-    def __init__(self, net: ResidualMLP) -> None:
-        super().__init__()
-        self.skip = net.skip.contiguous()  # the same layout in every case, so that bits repeat
-        self.weights = [W.detach()[0].mT.contiguous() for W in net.weights]
-        self.biases = [b.detach()[0, 0] for b in net.biases]
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Map rows, (n, d), to (1, n, d')."""
-        H = X
-        for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            H = linear(H, W, b).relu_()
-        return linear(H, self.weights[-1], self.biases[-1]).addmm_(X, self.skip)[None]
 
 
 class Copies(nn.Module):

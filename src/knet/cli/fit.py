@@ -99,13 +99,13 @@ def _summarize(model: KNet, table: pa.Table, recipe: Conversion, seconds: float)
     import numpy as np
 
     from knet.cli.columns import Agreement
-    from knet.cli.models import model_facts
+    from knet.light import LightModel
 
     agreement = Agreement(recipe.target)
     agreement.add(table, model.labels_)
     return {
         "rows": len(table),
-        **model_facts(model),
+        **LightModel.of(model).facts,
         "sizes": np.bincount(model.labels_, minlength=model.n_clusters).tolist(),
         "seconds": round(seconds, 2),
         **({"imputed": recipe.imputed} if recipe.imputed else {}),

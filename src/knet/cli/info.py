@@ -9,12 +9,12 @@ EXAMPLES = "Example:  knet info m.safetensors --json"
 def info(model: opt.ModelFile, as_json: opt.Json = False) -> None:
     """Print what is in a model file."""
     opt.check_inputs(model=model)
-    from knet.cli.models import load_model, model_facts  # slow: after the check
+    from knet.cli.models import load_light_model  # slow: after the check
 
-    fitted, recipe = load_model(model)
+    fitted, recipe = load_light_model(model)
     facts = {
-        **model_facts(fitted),
-        "n_components": fitted.cluster_centers_.shape[1],
+        **fitted.facts,
+        "n_components": fitted.predictor.centers.shape[1],
         "columns": [column.name for column in recipe.columns],
         **({"id_col": recipe.id_col} if recipe.id_col else {}),
         **({"imputed": recipe.imputed} if recipe.imputed else {}),

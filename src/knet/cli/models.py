@@ -1,27 +1,48 @@
-"""Model files as the commands use them: the model with the conversion of its columns, and the main facts."""
+"""Model files as the commands use them: the model with the conversion of its columns."""
+
+from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from knet._fit.host import resolve_device
-from knet.estimator import KNet
+from knet.blocks import on_device
 from knet.exceptions import ModelFileError
-from knet.model_file import load
+from knet.light import LightModel, load_light
 from knet.tables.conversion import COLUMN_KINDS, Conversion
 
-
-def load_model(path: Path, device: str = "cpu") -> tuple[KNet, Conversion]:
-    """Read a model and the conversion of its columns; a model that was not fitted by this command uses numbers only."""
-    model = load(path, device=str(resolve_device(device)))
-    recipe = (getattr(model, "extra_", None) or {}).get("table")
-    if recipe is not None:
-        return model, _read_recipe(recipe, model, path)
-    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])
-    return model, Conversion.of_numbers(str(name) for name in names)
+if TYPE_CHECKING:
+    from knet.estimator import KNet
 
 
-def _read_recipe(stored: Any, model: KNet, path: Path) -> Conversion:
+def load_light_model(path: Path, device: str = "auto") -> tuple[LightModel, Conversion]:
+    """Read a model that labels rows, and the conversion of its columns; "auto" computes with NumPy."""
+    model = load_light(path)
+    recipe = recipe_of(model, path)
+    if device in ("auto", "cpu"):
+        return model, recipe
+    from knet._fit.host import resolve_device
+
+    return on_device(model, str(resolve_device(device))), recipe
+
+
+def load_model(path: Path) -> tuple[KNet, Conversion]:
+    """Read a whole model and the conversion of its columns."""
+    from knet.model_file import load
+
+    model = load(path)
+    return model, recipe_of(LightModel.of(model), path)
+
+
+def recipe_of(model: LightModel, path: Path) -> Conversion:
+    """Return the conversion of the columns of a model; one that was not fitted by a command uses numbers only."""
+    stored = model.extra.get("table")
+    if stored is not None:
+        return _read_recipe(stored, model, path)
+    return Conversion.of_numbers(model.names or (f"x{j}" for j in range(model.n_features)))
+
+
+def _read_recipe(stored: Any, model: LightModel, path: Path) -> Conversion:
     """Return the stored recipe, or raise an error if it does not fit the model: the file may come from a stranger."""
     try:
         recipe = Conversion.from_json(stored)
@@ -33,29 +54,10 @@ def _read_recipe(stored: Any, model: KNet, path: Path) -> Conversion:
             and all(column.kind in COLUMN_KINDS for column in recipe.columns)
             and all(isinstance(fill, float | int) and math.isfinite(fill) for fill in fills)
             and all(isinstance(column.fills_gaps, bool) for column in recipe.columns)
-            and len(recipe.outputs) == model.n_features_in_
+            and len(recipe.outputs) == model.n_features
         )
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ModelFileError(f"{path} has a damaged recipe of its columns: {error!r}.") from error
     if not sound:
         raise ModelFileError(f"{path} has a recipe of columns that does not fit its model.")
     return recipe
-
-
-def model_facts(model: KNet) -> dict[str, Any]:
-    """Return the main facts of a fitted model, under their names in Python."""
-    hsic = kept_hsic(model)
-    return {
-        "n_clusters": model.n_clusters,
-        "n_train": model.n_train_,
-        "n_iter": model.n_iter_,
-        "best_iter": model.best_iter_,
-        "sigma": round(float(model.sigma_), 6),
-        "hsic": None if hsic is None else round(hsic, 6),
-        "random_state": model.random_state,
-    }
-
-
-def kept_hsic(model: KNet) -> float | None:
-    """Return the HSIC of the iteration whose encoder was kept; None if the encoder was not trained."""
-    return next((float(row["hsic"]) for row in model.history_ if row["iteration"] == model.best_iter_), None)

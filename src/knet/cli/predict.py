@@ -144,12 +144,12 @@ class TableRequest:
 
         from knet.blocks import columns
         from knet.cli.columns import Agreement, check_present, find_id_column, note_source
-        from knet.cli.models import load_model
+        from knet.cli.models import load_light_model
         from knet.cli.progress import count_rows
         from knet.tables.read import Source
         from knet.tables.write import write_batches
 
-        model, recipe = load_model(self.model, self.device)
+        model, recipe = load_light_model(self.model, self.device)
         started, sizes, agreement = time.perf_counter(), np.zeros(model.n_clusters, np.int64), Agreement(self.target)
         with Source(self.data, replace(self.text, prior=recipe.dialect)) as source:
             note_source(source)
@@ -162,7 +162,7 @@ class TableRequest:
 
             def batches() -> Iterator[pa.Table]:
                 for table in count_rows(source.batches(types), source):
-                    out = columns(model.predictor_, recipe.apply(table), self.results)
+                    out = columns(model.predictor, recipe.apply(table), self.results)
                     if "label" in out:
                         sizes[:] += np.bincount(out["label"], minlength=model.n_clusters)
                         agreement.add(table, out["label"])

@@ -12,7 +12,7 @@ import numpy as np
 from knet.blocks import ModelRef
 from knet.cli.columns import find_id_column, note_source
 from knet.cli.messages import note_unseen
-from knet.cli.models import load_model
+from knet.cli.models import load_light_model
 from knet.cli.progress import count_parts
 from knet.dask import files
 from knet.tables.dialect import TextOptions
@@ -33,7 +33,7 @@ def predict_folder(
     force: bool,
 ) -> dict[str, Any]:
     """Label many files, one output file per part; parts that an earlier run finished are skipped."""
-    model, recipe = load_model(model_file)
+    model, recipe = load_light_model(model_file)
     parts = files.plan(data, folder)
     text = replace(text, prior=recipe.dialect)
     with Source(parts[0].source, text) as source:

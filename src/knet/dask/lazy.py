@@ -27,6 +27,7 @@ from knet.blocks import (
     resolve_model,
 )
 from knet.dask.tree import reduce_blocks
+from knet.model_file import load
 
 
 def predict(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
@@ -122,7 +123,7 @@ class LazyModel:
 
     def __init__(self, model: ModelOrPath, X: Any, threads: int, device: str) -> None:
         rules.check_parameter("knet.dask", "threads", threads, [], [rules.integer(1)])
-        self.model, ref = resolve_model(model, device)
+        self.model, ref = resolve_model(model, device, load)
         self.node = dask.delayed(
             ref, name=f"knet-model-{dask.base.tokenize(ref.fingerprint, ref.path, device)}", traverse=False
         )

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from knet._fit import validation as rules
 from knet._fit.host import random_generator
@@ -133,6 +132,6 @@ def _lloyd(lazy: LazyModel, max_iter: int) -> tuple[Floats, float]:
 def _set_centers(model: KNet, centers: Floats, spread: float) -> None:
     """Replace the centres of a model."""
     old = model.predictor_
-    tiny = torch.finfo(old.centers.dtype).tiny ** 0.5
-    model.predictor_ = replace(old, centers=torch.from_numpy(centers).to(old.centers), spread=max(spread, tiny))
-    model.cluster_centers_ = model.predictor_.centers.cpu().numpy()
+    tiny = float(np.finfo(old.centers.dtype).tiny) ** 0.5
+    model.predictor_ = replace(old, centers=centers.astype(old.centers.dtype), spread=max(spread, tiny))
+    model.cluster_centers_ = model.predictor_.centers

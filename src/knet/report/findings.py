@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from knet._math.arrays import Floats
-from knet._network.mlp import ResidualMLP
 from knet.estimator import KNet
 from knet.inspect import views
 from knet.inspect.palette import COLORS
@@ -127,7 +126,7 @@ def collect(
 
 def _stability(model: KNet, rows: Sample, n_refits: int, random_state: int) -> Stability | None:
     """Return how refits on a sample agree with the model; None for a single cluster or the user's own encoder."""
-    default_encoder = isinstance(model.predictor_.encoder, ResidualMLP)
+    default_encoder = model.predictor_.encoder.kind == "mlp"
     if n_refits == 0 or model.n_clusters == 1 or not default_encoder:
         return None
     few = rows.thin(REFIT_ROWS, random_state)
