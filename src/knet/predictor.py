@@ -6,6 +6,7 @@ NumPy is all that it needs: a row is labelled without torch, scikit-learn and Sc
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -56,6 +57,11 @@ class Predictor:
     weights: Floats
     certainty: Certainty | None = None
 
+    def arrays(self) -> dict[str, Floats]:
+        """Return all arrays except those of the encoder by name, as a model file stores them."""
+        own = {name: getattr(self, name) for name in ("centers", "landmarks", "weights")}
+        return {**self.scaling.arrays(), **own, **({} if self.certainty is None else self.certainty.arrays())}
+
     def features(self, block: NDArray[Any]) -> Floats:
         """Return what the encoder gets: rows with scaled columns, in the precision of the encoder."""
         return self.scaling(block).astype(self.centers.dtype, copy=False)
@@ -76,20 +82,29 @@ class Predictor:
         largest membership is below 1/2.
         """
         out = np.empty(len(X), np.int64)
-        if reject is not None:
-            limit = self._known_certainty.threshold(reject)
+        threshold = self.threshold(reject)
 
         def fill(model: Predictor, rows: slice) -> None:
             Z = model.features(X[rows])
             Psi = model.encoder(Z)
-            if reject is None:
+            if model.certainty is None or threshold is None:
                 out[rows] = model.scores(Psi).argmax(1)
-                return
-            P, nearest = model._memberships(Z, Psi)
-            unfamiliar = model._known_certainty.familiarity(Z) < limit
-            out[rows] = np.where(unfamiliar | (P.max(1) < MIN_CONFIDENCE), -1, nearest)
+            else:
+                P, nearest = model._memberships(Z, Psi)
+                rejected = (model.certainty.familiarity(Z) < threshold) | (P.max(1) < MIN_CONFIDENCE)
+                out[rows] = np.where(rejected, -1, nearest)
 
         return self._in_blocks(fill, X, out)
+
+    def threshold(self, reject: float | None) -> float | None:
+        """Return the familiarity below which a row is rejected; None if no row is. Raise if `reject` is not a share."""
+        if reject is None:
+            return None
+        if isinstance(reject, bool) or not isinstance(reject, Real) or not 0 <= reject < 1:
+            raise ValueError(f"The 'reject' parameter must be None or a number in [0, 1). Got {reject!r} instead.")
+        if self.certainty is None:
+            raise ValueError("The model cannot reject rows: an earlier version of knet fitted it. Fit it again.")
+        return self.certainty.threshold(float(reject))
 
     def memberships(self, X: Floats) -> Floats:
         """Return soft memberships, (n, c), whose largest says how often the label is right [PROBA]."""
@@ -169,15 +184,6 @@ class Predictor:
             landmarks=self.landmarks.astype(single),
             certainty=None if self.certainty is None else self.certainty.astype(single),
         )
-
-    @property
-    def _known_certainty(self) -> Certainty:
-        """The certainty, or an error if the model has none."""
-        if self.certainty is None:
-            raise ValueError(
-                "The model cannot reject rows: its file comes from an earlier version of knet. Fit it again."
-            )
-        return self.certainty
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what was cached can be made again."""

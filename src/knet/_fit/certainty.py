@@ -22,7 +22,7 @@ from knet._math.landmarks import landmarks
 from knet._math.mixtures import gaussian_mixture
 from knet._math.neighbors import neighbors
 from knet._math.threads import one_blas_thread
-from knet._network.certainty import Certainty
+from knet._network.certainty import LOG_RANGE, Certainty
 
 SAMPLE_ROWS = 2000  # of the training rows, from which certainty is learned
 GAUSSIANS = (1, 2, 4, 8)  # per cluster, as long as more of them describe the rows better
@@ -30,7 +30,6 @@ HINGES = 64
 WIDTH_NEIGHBORS = 10  # the width of the kernel in the data is the median distance to this neighbour
 QUANTILE_STEPS = 200
 MAX_ITER = 60
-LOG_RANGE = (-30.0, 30.0)  # in which log beta is searched
 
 
 def learn_certainty(Z: Floats, labels: Labels, gaps: Floats, rng: np.random.RandomState) -> Certainty:

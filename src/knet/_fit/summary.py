@@ -37,4 +37,4 @@ def summarize(learned: Learned, X: Tensor, scaling: Scaling, n_clusters: int, rn
     )
     scores = predictor.scores(Psi)
     certainty = learn_certainty(X.cpu().numpy(), scores.argmax(1), predictor.gaps(Psi, scores), rng)
-    return replace(predictor, certainty=certainty)
+    return replace(predictor, certainty=certainty.astype(Psi.dtype))

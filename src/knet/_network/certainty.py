@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from knet._math.arrays import Floats
 from knet._math.distances import squared_distances
 
+LOG_RANGE = (-30.0, 30.0)  # of log beta: beyond it, memberships are equal or 0 and 1
 MIN_CONFIDENCE = 0.5  # a label below it is more likely wrong than right
 
 
@@ -57,7 +58,8 @@ class Certainty:
         np.maximum(hinges, 0, out=hinges)
         level, low, high = self.hinge_range.astype(np.float64)
         logs: NDArray[np.float64] = (hinges @ self.hinge_slopes).astype(np.float64) + level
-        return np.exp(np.clip(logs, low, high))
+        beta: NDArray[np.float64] = np.exp(np.clip(logs, low, high).clip(*LOG_RANGE))
+        return beta
 
     def familiarity(self, Z: Floats) -> NDArray[np.float64]:
         """Return log of the mean kernel value between scaled rows and the training rows; finite for any row."""
