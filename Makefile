@@ -3,19 +3,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV := $(STAMP)-dev
 
 # The folder of the paper's data files, if there is one, and the parts of the reproduction to run (default: all).
 DATA ?= $(wildcard ../shared/datasets/paper)
 PARTS ?=
 REPRODUCE = OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(PARTS) $(if $(DATA),--data $(DATA))
 
-.PHONY: help install peers demo test test-slow fuzz faults reproduce reproduce-full bench lint format clean
+.PHONY: help install peers demo test test-slow docs dist wheel-test floors fuzz faults reproduce reproduce-full bench lint format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       train on 1 % of a 30,000-row spiral, label all of it, save a model and a picture"
 	@echo "make test       the test suite, without the slow reproductions"
 	@echo "make test-slow  the reproductions of the paper"
+	@echo "make docs       the site, with its gallery, in docs/_build/html"
+	@echo "make dist       wheel and sdist in dist/, checked; make wheel-test installs the wheel in empty environments and uses it"
+	@echo "make floors     tests with the oldest versions of the requirements [TORCH=2.13.0 for another torch]"
 	@echo "make fuzz       10,000 hostile model files, tables, rows and parameters [CASES=N] [SEED=S]; make test has a short form"
 	@echo "make faults     1,000 kills, full disks, little memory, two writers, lost workers; rewrites docs/reliability.md [KILLS=N]"
 	@echo "make reproduce  the paper's tables and figures, quick form: one seed, small data sets, a few minutes"
@@ -26,63 +30,91 @@ help:
 	@echo "make format     format the sources"
 	@echo "make clean      remove everything that was generated, including the environment"
 
-install: $(STAMP)
+install: $(DEV)
 
-# Installed again only if the requirements change.
-$(STAMP): pyproject.toml constraints.txt
+# knet with one of its extras; installed again only if the requirements change. Modules are compiled when they are imported.
+$(STAMP)-%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,plots]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[$*]'
 	@touch $@
 
-demo: $(STAMP)
+demo: $(STAMP)-plots
 	$(BIN)/knet demo
 
 # One thread per worker: two workers then use two cores.
-test: $(STAMP)
+test: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: $(STAMP)
+test-slow: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow
+
+# A warning is an error. Needs no network; the links between the pages are checked.
+docs: $(STAMP)-docs
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+dist: $(STAMP)-release
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+
+wheel-test: dist
+	$(BIN)/python packaging/try_wheel.py
+
+# The oldest versions that pyproject.toml accepts, in an environment of their own. Where the index offers an old torch only with
+# gigabytes of GPU libraries, TORCH names a version to use instead. Old versions warn about each other: that is no error.
+FLOORS := .venv-floors
+LIBRARIES := dask excel onnx plots report tables
+comma := ,
+empty :=
+space := $(empty) $(empty)
+TORCH ?=
+FLOOR_TESTS := estimator sklearn_contract model_file predictor tables cli plots report export dask metrics
+floors:
+	rm -rf $(FLOORS)
+	$(PYTHON) -m venv $(FLOORS)
+	$(PYTHON) packaging/floors.py $(LIBRARIES) $(if $(TORCH),| sed 's/^torch==.*/torch==$(TORCH)/') > $(FLOORS)/floors.txt
+	$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c $(FLOORS)/floors.txt \
+		-e '.[$(subst $(space),$(comma),$(LIBRARIES))]' hypothesis pytest pytest-timeout pytest-xdist
+	OMP_NUM_THREADS=1 $(FLOORS)/bin/python -m pytest -n 2 -m "not slow" -o filterwarnings=default $(FLOOR_TESTS:%=tests/test_%.py)
 
 # Attacks with inputs and faults from seeds; a failure is printed with the command that repeats it. Few faults (KILLS=50) take
 # minutes, the default half an hour.
 CASES ?= 10000
 KILLS ?= 1000
 SEED ?= 0
-fuzz: $(STAMP)
+fuzz: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz --cases $(CASES) --seed $(SEED)
 
-faults: $(STAMP)
+faults: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fuzz --cases $(CASES) --seed $(SEED) --write
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults --kills $(KILLS) --seed $(SEED) --write
 
 # The packages of the other algorithms; the tables name those that are not installed.
-peers: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
+peers: $(DEV) $(STAMP)-peers
 
-reproduce: $(STAMP)
+reproduce: $(DEV)
 	$(REPRODUCE) --quick
 
-reproduce-full: $(STAMP)
+reproduce-full: $(DEV)
 	$(REPRODUCE)
 
 # PEERS names an interpreter that has spectralnet and clustpy; without one their cases are skipped. LIMIT is the number of
 # seconds after which the paper's recipe is stopped.
 PEERS ?= $(BIN)/python
 LIMIT ?= 900
-bench: $(STAMP)
+bench: $(DEV)
 	$(BIN)/python -m benchmarks.speed $(DATA) -o build/speed.jsonl --peers-python $(PEERS) --limit $(LIMIT)
 	$(BIN)/python -m benchmarks.speed_page build/speed.jsonl docs
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src
 
-format: $(STAMP)
+format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build dist knet-demo benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) build dist knet-demo benchmarks/results docs/_build docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

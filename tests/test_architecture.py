@@ -58,6 +58,7 @@ MAY_IMPORT["__main__"] = {"cli"}
 MAY_IMPORT_LATE = {
     ("_fit", "dask"),
     ("estimator", "dask"),
+    ("estimator", "inspect"),
     ("estimator", "model_file"),
     ("estimator", "report"),
     ("estimator", "stability"),
@@ -78,9 +79,9 @@ OLD_NAMES = re.compile(
 )
 WRITTEN = [
     *(path for path in PACKAGE.rglob("*") if path.suffix in {".py", ".html", ".js", ".css"}),
-    *(ROOT / "benchmarks").glob("*.py"),
+    *(path for folder in ("benchmarks", "examples", "packaging") for path in (ROOT / folder).glob("*.py")),
     *(ROOT / "docs").rglob("*.md"),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "CHANGELOG.md", "Makefile")),
 ]
 
 

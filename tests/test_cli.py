@@ -465,6 +465,26 @@ def test_target_scores_and_is_never_used(trained, tmp_path):
     assert json.loads(result.stdout)["nmi"] == done["nmi"]
 
 
+def test_fit_says_how_stable_the_clusters_are(tmp_path):
+    table, _ = frame()
+    data = write(table, tmp_path / "d.csv")
+    found = call("fit", data, "-c", 3, *QUICK, "--labels", tmp_path / "l.csv")
+    assert "2 refits to measure stability ..." in found.stderr
+    assert re.search(r"^stability +1$", found.stderr, re.MULTILINE)
+    assert re.search(r"^cluster_stability +1.0, 1.0, 1.0$", found.stderr, re.MULTILINE)
+    without = json.loads(call("fit", data, "-c", 3, *QUICK, "--n-refits", 0, "--json").stdout)
+    assert not [name for name in without if "stability" in name]
+    single = call("fit", data, "-c", 1, *QUICK, "--json")
+    assert "stability" not in single.stdout + single.stderr
+
+
+def test_fit_says_that_few_rows_say_little_about_stability(tmp_path):
+    data = write(frame(n_rows=12)[0], tmp_path / "d.csv")
+    found = call("fit", data, "-c", 2, *QUICK, "--n-refits", 1, "--json")
+    assert "note: There are too few rows to say how stable the clusters are" in found.stderr
+    assert set(json.loads(found.stdout)) >= {"stability", "cluster_stability"}
+
+
 def test_report_of_a_fit_and_of_a_saved_model(trained, tmp_path):
     table = trained[1].assign(animal=frame()[1], key=[f"k{i}" for i in range(240)])
     data, model = write(table, tmp_path / "d.csv"), tmp_path / "m.safetensors"
@@ -550,7 +570,7 @@ def test_without_arrow_the_error_says_how_to_install_it(tmp_path):
     script = "import sys; sys.modules['pyarrow'] = None; from knet.cli.app import app; app(['fit', 'x.csv', '-c', '3'])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "knet: Reading tables needs pyarrow. Install it with: pip install 'knet[tables]'\n"
+    assert done.stderr == "knet: Reading tables needs pyarrow. Install it with: pip install 'knet-clustering[tables]'\n"
 
 
 # Size

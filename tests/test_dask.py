@@ -291,7 +291,7 @@ def test_a_missing_dask_is_named():
         "import sys; sys.modules['dask'] = None\ntry:\n    import knet.dask\nexcept ImportError as e:\n    print(e)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "knet.dask needs dask. Install it with: pip install 'knet[dask]'\n"
+    assert done.stdout == "knet.dask needs dask. Install it with: pip install 'knet-clustering[dask]'\n"
 
 
 # Errors, when the graph is built

@@ -364,7 +364,7 @@ def test_mistakes_are_said_in_one_line(client, big, model_file, tmp_path, monkey
     done = call(client, model_file, big, *out)
     client.run(lambda: __import__("sys").modules.pop("knet.dask.files"))
     assert done.exit_code == 2
-    assert "have no knet.dask.files. Install knet[dask,tables] there" in done.stderr
+    assert "have no knet.dask.files. Install knet-clustering[dask,tables] there" in done.stderr
     monkeypatch.setattr(files, "__version__", "9.9")
     done = call(client, model_file, big, *out)
     assert done.exit_code == 2

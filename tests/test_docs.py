@@ -1,4 +1,7 @@
-"""The Python blocks of the README and of docs/ run as printed, and a user's typed script passes mypy --strict."""
+"""The Python blocks of the README and of docs/ run as printed, and a user's typed script passes mypy --strict.
+
+A block of plain text right after a Python block is what the Python block prints.
+"""
 
 import os
 import re
@@ -12,7 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+END = "end of a block"
 
 # Blocks that this test cannot run, found by a word in them, with the reason.
 SKIPPED = {
@@ -25,10 +29,10 @@ REPLACED = {'Client("tcp://scheduler:8786")': "Client(processes=False, n_workers
 
 
 def python_blocks(text):
-    """Return the Python blocks that can run here."""
-    found = [block for block in BLOCK.findall(text) if not any(word in block for word in SKIPPED)]
+    """Return the Python blocks that can run here, each with what it prints or an empty text."""
+    found = [pair for pair in BLOCK.findall(text) if not any(word in pair[0] for word in SKIPPED)]
     for address, local in REPLACED.items():
-        found = [block.replace(address, local) for block in found]
+        found = [(code.replace(address, local), output) for code, output in found]
     return found
 
 
@@ -53,7 +57,8 @@ def test_the_python_blocks_of_a_page_run(page, tmp_path):
     folder.mkdir()
     write_rows(folder)
     script = folder / "page.py"
-    script.write_text("\n\n".join(python_blocks(page.read_text(encoding="utf-8"))), encoding="utf-8")
+    blocks = python_blocks(page.read_text(encoding="utf-8"))
+    script.write_text("\n".join(f"{code}\nprint({END!r})\n" for code, _ in blocks), encoding="utf-8")
     run = subprocess.run(
         [sys.executable, "-W", "error::FutureWarning:knet", str(script)],
         cwd=folder,
@@ -63,6 +68,8 @@ def test_the_python_blocks_of_a_page_run(page, tmp_path):
         check=False,
     )
     assert run.returncode == 0, run.stderr[-2000:]
+    for (_, output), printed in zip(blocks, run.stdout.split(f"{END}\n"), strict=False):
+        assert not output or printed == output
     shown = [float(number) for number in re.findall(r"\d\.?\d*e[+-]\d+", run.stdout)]
     for claim in re.findall(r"prints (?:\|U'U - I\| = )?(\d\S*)", page.read_text(encoding="utf-8")):
         assert any(float(claim) / 5 < number < 5 * float(claim) for number in shown)  # rounding differs by machine
@@ -70,11 +77,16 @@ def test_the_python_blocks_of_a_page_run(page, tmp_path):
 
 def test_blocks_are_found_and_can_fail(tmp_path):
     text = "```python\nx = 1\n```\n\n```console\n$ knet\n```\n\n```python\nimport ray\n```\n"
-    assert python_blocks(text) == ["x = 1\n"]
-    page = tmp_path / "page.md"
-    page.write_text("```python\nfrom knet import no_such_name\n```\n")
-    with pytest.raises(AssertionError, match="no_such_name"):
-        test_the_python_blocks_of_a_page_run(page, tmp_path)
+    assert python_blocks(text) == [("x = 1\n", "")]
+    wrong = {
+        "import": ("```python\nfrom knet import no_such_name\n```\n", "no_such_name"),
+        "output": ("```python\nprint(1)\n```\n\n```python\nprint(2)\n```\n\n```text\n3\n```\n", "3"),
+    }
+    for name, (content, message) in wrong.items():
+        page = tmp_path / f"{name}.md"
+        page.write_text(content)
+        with pytest.raises(AssertionError, match=message):
+            test_the_python_blocks_of_a_page_run(page, tmp_path)
 
 
 TYPED_SCRIPT = """
@@ -98,6 +110,7 @@ model.report(X, path="report.html", n_refits=1, random_state=0)
 score: float = nmi(model.labels_, model.predict(X))
 other: KNet = KNet(3, **paper("wine"))
 model.stability(X, n_refits=2, random_state=0)
+text: str = model.explain(X).rules[0].text
 """
 # Third parties without types are ignored, and torch is not analysed, which would take a minute.
 MYPY_OPTIONS = """

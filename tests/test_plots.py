@@ -26,6 +26,7 @@ FUNCTIONS = [
     plots.spectrum,
     plots.silhouettes,
     plots.profiles,
+    plots.explanation,
 ]
 
 

@@ -59,6 +59,19 @@ def test_the_table_contains_what_the_advice_uses():
     assert found.best == max(strengths, key=strengths.get)
 
 
+def test_a_scan_is_a_rounded_table_as_text():
+    found = knet.scan(make_moon(200, random_state=0)[0], range(2, 5), random_state=0, n_resamples=1)
+    lines = repr(found).splitlines()
+    assert lines[0].split() == list(found.table[0])
+    assert lines[-1] == found.advice
+    assert len(lines) == 5
+    assert max(map(len, lines)) < 120
+    assert found.advice in found._repr_html_()
+    frame = found.to_frame()
+    assert frame.index.tolist() == [2, 3, 4]
+    assert frame["jump"].tolist() == [row["jump"] for row in found.table]
+
+
 def test_a_scan_repeats_with_any_number_of_jobs():
     X = pd.DataFrame(make_moon(200, random_state=0)[0], columns=["a", "b"])
     found = knet.scan(X, range(2, 5), random_state=3, n_resamples=2)

@@ -31,7 +31,7 @@ def test_a_cloud_cut_at_random_is_not_stable(seed):
 def test_agreement_counted_by_hand():
     labels = np.array([0, 0, 0, 1, 1, 1])
     same_but_renamed, one_moved = np.array([1, 1, 1, 0, 0, 0]), np.array([0, 0, 1, 1, 1, 1])
-    found = _compare(labels, [same_but_renamed, one_moved], 3)
+    found = _compare(labels, [same_but_renamed, one_moved], 3, 3)
     np.testing.assert_allclose(found.rows, [1, 1, 0.5, 1, 1, 1])
     np.testing.assert_allclose(found.clusters, [(1 + 2 / 3) / 2, (1 + 3 / 4) / 2, np.nan])
     assert 0 < found.overall < 1
@@ -64,3 +64,34 @@ def test_no_refits_are_refused():
     X = make_blobs(40, centers=2, random_state=0)[0]
     with pytest.raises(ValueError, match="n_refits must be at least 1"):
         KNet(2, random_state=0, n_init=1, max_iter=1).fit(X).stability(X, n_refits=0)
+
+
+def test_a_result_is_short_as_text_and_a_table(seed):
+    X = make_blobs(150, centers=[[0, 0], [9, 0], [0, 9]], random_state=seed)[0]
+    found = KNet(3, random_state=seed, max_iter=1).fit(X).stability(X, n_refits=1)
+    assert repr(found) == "<stability 1.00 over 1 refit; clusters: 1, 1, 1>"
+    frame = found.to_frame()
+    assert frame.columns.tolist() == ["cluster", "n_rows", "stability"]
+    assert frame["n_rows"].tolist() == [50, 50, 50]
+    assert "<td>50</td>" in found._repr_html_()
+    assert found.caveat == ""
+    assert found.word == "stable"
+
+
+def test_too_few_rows_are_said():
+    X = np.array([[0.0, 1.0], [0.0, 2.0], [9.0, 9.0]])
+    found = KNet(2, random_state=0).fit(X).stability(X, n_refits=2)
+    assert not found.is_known
+    assert "too few rows" in repr(found)
+    assert found.word.startswith("too small")
+    labels = np.repeat([0, 1, 3], [200, 8, 25])
+    some = _compare(labels, [labels], 4, 116)
+    assert some.is_known
+    assert some.too_small.tolist() == [1]  # half of 8 rows are 4, half of 25 are more than 10, and cluster 2 is empty
+    assert some.caveat.endswith("of them): 1.")
+    assert "clusters: 1, 1, -, 1" in repr(some)
+
+
+def test_rows_that_a_refit_sees_are_counted_in_large_data():
+    labels = np.repeat([0, 1], [99_900, 100])
+    assert _compare(labels, [labels], 2, 1000).too_small.tolist() == [1]

@@ -336,7 +336,7 @@ def test_excel(plain, tmp_path):
 def test_excel_without_openpyxl_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "data.xlsx").write_bytes(b"PK")
-    refused(call("fit", tmp_path / "data.xlsx", "-c", 2), "pip install 'knet[excel]'")
+    refused(call("fit", tmp_path / "data.xlsx", "-c", 2), "pip install 'knet-clustering[excel]'")
 
 
 def test_a_damaged_compressed_file_is_refused(tmp_path):

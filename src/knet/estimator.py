@@ -32,6 +32,7 @@ from knet._network.scaling import learn_scaling
 from knet.predictor import Predictor
 
 if TYPE_CHECKING:
+    from knet.inspect.explain import Explanation
     from knet.stability import Stability
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
@@ -111,9 +112,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         What sigma="auto" considered, the chosen candidate first: method, conductance, gain, score, chosen.
     spectral_embedding_ : ndarray of shape (n_core, columns of U)
         The last U, of the rows that Algorithm 1 ran on: `spectral_indices_`.
-    train_indices_ : ndarray of shape (n_train_,)
+    train_indices_ : ndarray of shape (n_train,)
         Rows that were trained on, and as `n_train_` how many.
-    start_labels_ : ndarray of shape (n_train_,) or None
+    start_labels_ : ndarray of shape (n_train,) or None
         With sigma="auto": the partition of the training rows that training started from.
     embeddings_ : ndarray of shape (n_stored, n_sample, n_components)
         With `keep_embeddings`: a sample of training rows before training, after the start was followed (if there is
@@ -330,6 +331,16 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         from knet.stability import stability
 
         return stability(self, X, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
+
+    def explain(self, X: ArrayLike, *, max_rows: int = 1000, random_state: int = 0) -> "Explanation":
+        """Return what makes each cluster of X: short rules, and the contribution of each column to each row.
+
+        The result is a `knet.inspect.explain.Explanation`. Rules are in the units of X. At most `max_rows` rows get
+        contributions.
+        """
+        from knet.inspect.explain import explain
+
+        return explain(self, X, max_rows=max_rows, random_state=random_state)
 
     def save(self, path: str | os.PathLike[str], *, recipe: Any = None, overwrite: bool = False) -> None:
         """Write the model to one safetensors file; see `knet.load`.

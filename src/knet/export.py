@@ -158,7 +158,9 @@ def _needed() -> tuple[Any, Any]:
         import onnxruntime
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"The ONNX export needs {error.name}. Install it with: pip install 'knet[onnx]'") from error
+        raise ImportError(
+            f"The ONNX export needs {error.name}. Install it with: pip install 'knet-clustering[onnx]'"
+        ) from error
     return onnx, onnxruntime
 
 

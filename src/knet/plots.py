@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from knet._math.arrays import Floats, Labels
 from knet.estimator import KNet
 from knet.inspect import views
+from knet.inspect.explain import explain
 from knet.inspect.palette import COLORS
 from knet.inspect.samples import Sample, column_names, sample_rows
 from knet.inspect.scan import MIN_JUMP, MIN_STABILITY, Scan
@@ -215,9 +216,32 @@ def profiles(
     figure = ax.get_figure()
     if figure is not None:
         figure.colorbar(image, ax=ax, extend="both", label="median, in standard deviations")
-    rest = len(explained) - len(order)
-    hidden = f"{rest} columns not shown" if rest else ""
-    _title(ax, "Profiles", ("columns sorted by explained variance", hidden, drawn.size_note))
+    _title(ax, "Profiles", ("columns sorted by explained variance", _hidden(len(names) - len(order)), drawn.size_note))
+    return ax
+
+
+def explanation(model: KNet, X: Any, ax: Axes | None = None, *, max_columns: int = 12, random_state: int = 0) -> Axes:
+    """Draw what makes each cluster: its rule, and how much each column adds to the probability of its rows.
+
+    Contributions are means over the rows of a cluster, see `knet.inspect.explain.Explanation`. The columns with the
+    largest ones are drawn.
+    """
+    found = explain(model, X, random_state=random_state)
+    ax = _axes(ax)
+    clusters = [rule.cluster for rule in found.rules]
+    means = np.array([found.contributions[found.labels == cluster].mean(0) for cluster in clusters])
+    order = np.argsort(-np.abs(means).max(0), kind="stable")[:max_columns]
+    limit = max(float(np.abs(means).max()), 1e-3)
+    image = ax.imshow(means[:, order], cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+    names = [_plain(found.columns[j]) for j in order]
+    ax.set_xticks(np.arange(len(order)), names, fontsize=8, rotation=40, ha="right", rotation_mode="anchor")
+    texts = [f"{rule.cluster}: {_plain(rule.text, 60)} ({rule.covers:.0%})" for rule in found.rules]
+    ax.set_yticks(np.arange(len(clusters)), texts, fontsize=8 if len(clusters) <= 20 else 5.5)
+    figure = ax.get_figure()
+    if figure is not None:
+        figure.colorbar(image, ax=ax, label="added to the probability")
+    note = "rule, with the share of the cluster that satisfies it"
+    _title(ax, "What makes each cluster", (note, _hidden(len(found.columns) - len(order))))
     return ax
 
 
@@ -275,6 +299,11 @@ def _title(ax: Axes, title: str, notes: Sequence[str]) -> None:
     ax.set_title(title, loc="left", fontsize=11, pad=18 if small else 6)
     if small:
         ax.text(0, 1.015, small, transform=ax.transAxes, fontsize=7.5, color="#555555", va="bottom")
+
+
+def _hidden(n_columns: int) -> str:
+    """Return a note on columns that are not drawn; empty if all are."""
+    return f"{n_columns} column{'s' * (n_columns > 1)} not shown" if n_columns else ""
 
 
 def _plain(name: str, max_length: int = 24) -> str:

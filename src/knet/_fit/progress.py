@@ -19,7 +19,13 @@ except ImportError:  # scikit-learn < 1.9
     sklearn_callback = None
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
-CallbackSupportMixin: type = sklearn_callback.CallbackSupportMixin if sklearn_callback else object
+
+
+class _NoCallbacks:
+    """Stands for scikit-learn's mixin; `object` cannot be the first of several base classes."""
+
+
+CallbackSupportMixin: type = sklearn_callback.CallbackSupportMixin if sklearn_callback else _NoCallbacks
 
 
 def with_callbacks(fit: Fit) -> Fit:

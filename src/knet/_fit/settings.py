@@ -13,6 +13,7 @@ from knet._fit import validation as rules
 from knet._fit.advanced import Advanced
 from knet._fit.host import resolve_device
 from knet._fit.loop import LambdaRule, balanced_lambda, constant_lambda
+from knet._fit.plain_rules import PLAIN_RULES
 from knet._math.laplacians import LAPLACIANS, Laplacian, laplacian
 from knet._math.threads import allowed_threads
 from knet._math.u_steps import U_STEPS, UStep
@@ -20,21 +21,9 @@ from knet._math.u_steps import U_STEPS, UStep
 MAX_COMPONENTS = 64  # of an embedding that is chosen by the number of clusters
 
 RULES: dict[str, tuple[Any, ...]] = {
-    "n_clusters": (rules.integer(1),),
+    **PLAIN_RULES,
     "u_update": (*U_STEPS, rules.function()),
-    "sigma": ("auto", "median", rules.positive_number()),
-    "scale": ("auto", "standard", "none"),
     "encoder": (rules.nothing(), rules.instance(nn.Module, "a torch.nn.Module")),
-    "hidden_layer_sizes": ("auto", rules.sizes()),
-    "n_components": ("auto", rules.nothing(), rules.integer(1)),
-    "train_size": ("auto", rules.integer(1), rules.fraction()),
-    "n_init": (rules.integer(1),),
-    "max_iter": (rules.integer(1),),
-    "tol": (rules.nonnegative_number(),),
-    "batch_size": ("auto", rules.integer(2)),
-    "learning_rate": (rules.positive_number(),),
-    "callback": (rules.nothing(), rules.function()),
-    "verbose": (rules.integer(0),),
     "advanced": (rules.nothing(), rules.instance(Advanced, "a knet.Advanced")),
 }
 ADVANCED_RULES: dict[str, tuple[Any, ...]] = {

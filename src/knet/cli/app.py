@@ -76,7 +76,7 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
 def _message(error: Exception) -> str | None:
     """Return the text of an error that the user can correct; None for a defect of knet."""
     if isinstance(error, ImportError) and error.name == "pyarrow":
-        return "Reading tables needs pyarrow. Install it with: pip install 'knet[tables]'"
+        return "Reading tables needs pyarrow. Install it with: pip install 'knet-clustering[tables]'"
     if isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY):
         return "The memory is not sufficient. Use fewer rows or columns, or a machine with more memory."
     own = any(kind.__module__ == "knet.exceptions" for kind in type(error).__mro__)  # without an import of torch

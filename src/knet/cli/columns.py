@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from knet.cli.messages import say
 from knet.cli.options import ColumnOptions
-from knet.metrics import accuracy, ari, nmi
 from knet.tables.conversion import Conversion, near_miss
 from knet.tables.dialect import TextOptions
 from knet.tables.learn import Choices, learn
@@ -104,6 +103,8 @@ class Agreement:
         """Return NMI, adjusted Rand index and matched accuracy; nothing without known labels."""
         if not self.known:
             return {}
+        from knet.metrics import accuracy, ari, nmi
+
         known, found = np.concatenate(self.known), np.concatenate(self.found)
         measures = {"nmi": nmi, "ari": ari, "accuracy": accuracy}
         return {name: round(measure(known, found), 6) for name, measure in measures.items()}

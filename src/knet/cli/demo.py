@@ -43,7 +43,7 @@ def demo(
     try:
         from knet.plots import figure1
     except ImportError:
-        say("No image: matplotlib is missing. Install it with: pip install 'knet[plots]'")
+        say("No image: matplotlib is missing. Install it with: pip install 'knet-clustering[plots]'")
         return
     image = folder / "spiral2.png"
     with whole_file(image) as temporary:

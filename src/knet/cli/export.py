@@ -21,13 +21,14 @@ def export(
     """Write a model as one ONNX graph, from columns to label, proba and embedding."""
     opt.check_inputs(model=model)
     from knet.cli.models import load_model  # slow: after the check
-    from knet.export import to_onnx
     from knet.tables.formats import check_ending
     from knet.tables.write import check_targets
 
     check_targets([onnx], [model], force=force)
     check_ending(onnx, ".onnx")
     fitted, recipe = load_model(model)
+    from knet.export import to_onnx
+
     fills = [
         (0.0 if column.kind == "category" else column.fill) if column.fills_gaps else None
         for column in recipe.columns

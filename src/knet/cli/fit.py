@@ -65,11 +65,6 @@ def fit(
     text = opt.text_options(sep, decimal, encoding, na, header)
     files = OutputFiles(output, labels, report, force)
     files.check(data)
-    from knet import Advanced, KNet  # slow: after the checks
-    from knet.cli.columns import check_id_name, read_to_fit, to_named_table
-    from knet.cli.progress import fit_messages
-
-    check_id_name(id_col)
     params: dict[str, Any] = {
         "n_clusters": n_clusters,
         "sigma": opt.number_or_word(sigma),
@@ -77,13 +72,20 @@ def fit(
         "device": device,
         "random_state": random_state,
         "verbose": 1,
-        "advanced": Advanced(sigma_scale=sigma_scale, keep_embeddings=report is not None),
         **({} if n_init is None else {"n_init": n_init}),
         **({} if max_iter is None else {"max_iter": max_iter}),
     }
+    opt.check_parameters(params)
+    from knet.cli.columns import check_id_name, read_to_fit, to_named_table  # slow: after the checks
+
+    check_id_name(id_col)
+    table, recipe = read_to_fit(data, chosen, text)
+    X = to_named_table(recipe.apply(table), recipe)
+    from knet import Advanced, KNet  # slower still: after the table has been read
+    from knet.cli.progress import fit_messages
+
+    params["advanced"] = Advanced(sigma_scale=sigma_scale, keep_embeddings=report is not None)
     with limit_threads(threads):
-        table, recipe = read_to_fit(data, chosen, text)
-        X = to_named_table(recipe.apply(table), recipe)
         started = time.perf_counter()
         with fit_messages():
             model = KNet(**params).fit(X)

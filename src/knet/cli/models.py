@@ -27,11 +27,11 @@ def load_light_model(path: Path, device: str = "auto") -> tuple[LightModel, Conv
 
 
 def load_model(path: Path) -> tuple[KNet, Conversion]:
-    """Read a whole model and the conversion of its columns."""
+    """Read a whole model and the conversion of its columns; a damaged file is refused before torch is imported."""
+    recipe = recipe_of(load_light(path), path)
     from knet.model_file import load
 
-    model = load(path)
-    return model, recipe_of(LightModel.of(model), path)
+    return load(path), recipe
 
 
 def recipe_of(model: LightModel, path: Path) -> Conversion:

@@ -1,8 +1,9 @@
 """Options that several commands share, as type aliases for Typer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -58,7 +59,7 @@ Dates: TypeAlias = Annotated[bool, typer.Option("--dates", help="Convert dates t
 RandomState: TypeAlias = Annotated[int, typer.Option(help="Seed; the only source of randomness.")]
 Refits: TypeAlias = Annotated[
     int,
-    typer.Option(min=0, help="Number of refits on random halves, from which the report measures stability."),
+    typer.Option(min=0, help="Number of refits on random halves that measure stability; 0 measures none."),
 ]
 Device: TypeAlias = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Threads: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Maximum number of threads.")]
@@ -92,6 +93,14 @@ def text_options(
     options = TextOptions(separator_named(sep), decimal, encoding, tuple(na or ()), header)
     options.check()
     return options
+
+
+def check_parameters(params: Mapping[str, Any]) -> None:
+    """Raise an error if a parameter of KNet has a value that is not allowed."""
+    from knet._fit.plain_rules import PLAIN_RULES
+    from knet._fit.validation import check_parameters as check
+
+    check("KNet", params, {name: rule for name, rule in PLAIN_RULES.items() if name in params})
 
 
 def number_or_word(text: str) -> str | int | float:

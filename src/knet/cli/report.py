@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from knet.cli import options as opt
-from knet.cli.messages import print_summary, say
+from knet.cli.messages import print_summary
+from knet.cli.stability import measure_stability, stability_facts
 from knet.cli.threads import limit_threads
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from knet.estimator import KNet
+    from knet.stability import Stability
     from knet.tables.conversion import Conversion
     from knet.tables.dialect import TextOptions
 
@@ -55,8 +57,9 @@ def report(
         fitted, recipe = load_model(model)
         table, recipe = _read(data, recipe, target, text)
         X, facts = to_named_table(recipe.apply(table), recipe), ReportFacts.of(table, recipe, data)
-        write_report(fitted, X, output, facts, labels=None, n_refits=n_refits, force=force)
-    print_summary({"rows": len(table), "report": str(output)}, as_json=as_json)
+        stability = measure_stability(fitted, X, n_refits)
+        write_report(fitted, X, output, facts, labels=None, stability=stability, force=force)
+    print_summary({"rows": len(table), **stability_facts(stability), "report": str(output)}, as_json=as_json)
 
 
 def _read(data: str, recipe: Conversion, target: str | None, text: TextOptions) -> tuple[pa.Table, Conversion]:
@@ -106,14 +109,12 @@ def write_report(
     facts: ReportFacts,
     *,
     labels: NDArray[np.int64] | None,
-    n_refits: int,
+    stability: Stability | None,
     force: bool,
 ) -> None:
     """Write the report on the rows X; `labels` are their clusters if they are known already."""
     from knet.report import report
 
-    if n_refits:
-        say(f"report: {n_refits} refit{'s' * (n_refits != 1)} to measure stability ...")
     report(
         model,
         X,
@@ -123,6 +124,7 @@ def write_report(
         ids=facts.ids,
         source=facts.source,
         command=facts.command,
-        n_refits=n_refits,
+        stability=stability,
+        n_refits=0,
         overwrite=force,
     )

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from knet.cli.stability import measure_stability, stability_facts
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from knet.estimator import KNet
+    from knet.stability import Stability
     from knet.tables.conversion import Conversion
 
 Target = TypeVar("Target", Path, Path | None)
@@ -52,8 +55,8 @@ class Results:
     files: OutputFiles
     errors: list[str] = field(default_factory=list)
 
-    def write(self, data: str, n_refits: int, *, labels_to_stdout: bool) -> dict[str, str]:
-        """Write the model, the labels and the report; return the names of the files that were written."""
+    def write(self, data: str, n_refits: int, *, labels_to_stdout: bool) -> dict[str, Any]:
+        """Write the model, the labels and the report; return the stability and the names of the files."""
         files = self.files
         written: dict[str, str] = {}
         if files.model is not None and self._try("model", files.model, self._save):
@@ -61,11 +64,14 @@ class Results:
         if files.labels is not None or labels_to_stdout:
             done = self._try("labels", files.labels, self._write_labels)
             written |= {"labels": str(files.labels)} if done and files.labels is not None else {}
-        if files.report is not None and self._try("report", files.report, self._report(data, n_refits)):
+        stability = measure_stability(
+            self.model, self.X, n_refits, self.model.labels_
+        )  # after the files that do not need it
+        if files.report is not None and self._try("report", files.report, self._report(data, stability)):
             written["report"] = str(files.report)
         if self.errors and "model" not in written:
             written |= self._save_elsewhere()
-        return written
+        return stability_facts(stability) | written
 
     def raise_errors(self) -> None:
         """Raise one error that names all files that could not be written."""
@@ -98,12 +104,12 @@ class Results:
         ids = {} if name is None else {name: self.table[name]}
         write_batches(iter([pa.table({**ids, "label": self.model.labels_})]), path, force=self.files.force)
 
-    def _report(self, data: str, n_refits: int) -> Callable[[Path], None]:
+    def _report(self, data: str, stability: Stability | None) -> Callable[[Path], None]:
         """Return the function that writes the report."""
         from knet.cli.report import ReportFacts, write_report
 
         facts = ReportFacts.of(self.table, self.recipe, data)
-        options: dict[str, Any] = {"labels": self.model.labels_, "n_refits": n_refits, "force": self.files.force}
+        options: dict[str, Any] = {"labels": self.model.labels_, "stability": stability, "force": self.files.force}
         return lambda path: write_report(self.model, self.X, path, facts, **options)
 
     def _save_elsewhere(self) -> dict[str, str]:

@@ -56,13 +56,15 @@ def scan(
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)
     _check_files(data, output, plot, force=force)
-    from knet import scan as compare  # slow: after the checks
-    from knet.cli.columns import read_to_fit
+    from knet.cli.columns import read_to_fit  # slow: after the checks
+
+    table, recipe = read_to_fit(data, chosen, text)
+    X = recipe.apply(table)
+    from knet import scan as compare  # slower still: after the table has been read
 
     with limit_threads(threads):
-        table, recipe = read_to_fit(data, chosen, text)
         started = time.perf_counter()
-        found = compare(recipe.apply(table), range(first, last + 1), random_state=random_state)
+        found = compare(X, range(first, last + 1), random_state=random_state)
         seconds = round(time.perf_counter() - started, 2)
     written = _write(found, output, plot, to_stdout=output is None and not as_json, force=force)
     print_summary(
@@ -73,7 +75,7 @@ def scan(
             "advice": found.advice,
             "seconds": seconds,
             **written,
-            **({"table": found.table} if as_json else {}),
+            **({"table": _rounded(found)} if as_json else {}),
         },
         as_json=as_json,
     )
@@ -92,7 +94,7 @@ def _check_files(data: str, output: Path | None, plot: Path | None, *, force: bo
     if plot.suffix.lower() not in IMAGE_SUFFIXES:
         raise ValueError(f"{plot} must end in one of {', '.join(IMAGE_SUFFIXES)}.")
     if find_spec("matplotlib") is None:
-        raise ValueError("Plots need matplotlib. Install it with: pip install 'knet[plots]'")
+        raise ValueError("Plots need matplotlib. Install it with: pip install 'knet-clustering[plots]'")
 
 
 def _write(found: Scan, output: Path | None, plot: Path | None, *, to_stdout: bool, force: bool) -> dict[str, Any]:
@@ -103,13 +105,21 @@ def _write(found: Scan, output: Path | None, plot: Path | None, *, to_stdout: bo
 
     written = {}
     if output is not None or to_stdout:
-        write_batches(iter([pa.Table.from_pylist(found.table)]), output, force=force)
+        write_batches(iter([pa.Table.from_pylist(_rounded(found))]), output, force=force)
     if output is not None:
         written["output"] = str(output)
     if plot is not None:
         _plot(found, plot, force=force)
         written["plot"] = str(plot)
     return written
+
+
+def _rounded(found: Scan) -> list[dict[str, Any]]:
+    """Return the table with numbers of at most four decimals."""
+    return [
+        {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+        for row in found.table
+    ]
 
 
 def _plot(found: Scan, path: Path, *, force: bool) -> None:

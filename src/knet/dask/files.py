@@ -27,7 +27,7 @@ try:
     from distributed import CancelledError, Client, Future, KilledWorker, LocalCluster, as_completed
     from distributed.comm import CommClosedError
 except ImportError as error:
-    raise ImportError(f"--dask needs {error.name}. Install it with: pip install 'knet[dask]'") from error
+    raise ImportError(f"--dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet import __version__
 from knet._math.threads import limit_threads
@@ -316,7 +316,7 @@ def _check_workers(client: Client, spec: str) -> None:
 
     for version in set(client.run(found).values()) - {__version__}:
         if version.startswith("no "):
-            raise ImportError(f"The workers at {spec} have {version}. Install knet[dask,tables] there.")
+            raise ImportError(f"The workers at {spec} have {version}. Install knet-clustering[dask,tables] there.")
         raise ImportError(f"The workers at {spec} have knet {version}, this is {__version__}. Install the same one.")
 
 

@@ -13,7 +13,7 @@ try:
     import dask.dataframe as dd
     import pandas as pd
 except ImportError as error:
-    raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet[dask]'") from error
+    raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet._fit import validation as rules
 from knet.blocks import (

@@ -36,6 +36,7 @@ from knet._math.neighbors import Indices, extend
 from knet._math.threads import one_blas_thread
 from knet._network.scaling import learn_scaling
 from knet.estimator import KNet
+from knet.inspect.display import html_table, text_table, to_frame
 
 SCAN_ROWS = 1000  # the maximum number of rows that a scan uses
 ROWS_PER_CLUSTER = 4  # the minimum, so that each half can be clustered
@@ -43,7 +44,7 @@ MIN_STABILITY = 0.75
 MIN_JUMP = 2.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scan:
     """The result of a scan.
 
@@ -63,6 +64,17 @@ class Scan:
     supported: list[int]
     advice: str
     table: list[dict[str, Any]]
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas DataFrame, with the number of clusters as the index."""
+        names = list(self.table[0])
+        return to_frame({name: [row[name] for row in self.table] for name in names}).set_index(names[0])
+
+    def __repr__(self) -> str:
+        return f"{text_table(list(self.table[0]), [list(row.values()) for row in self.table])}\n{self.advice}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.advice, list(self.table[0]), [list(row.values()) for row in self.table])
 
 
 def scan(

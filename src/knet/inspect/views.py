@@ -85,8 +85,13 @@ def profiles(X: Floats, labels: Labels) -> tuple[Labels, Floats, Floats]:
     deviation = np.where(deviation > 0, deviation, 1.0)
     Z = (X - middle) / deviation
     medians = np.array([np.median(Z[labels == cluster], axis=0) for cluster in clusters])
-    shares = np.array([(labels == cluster).mean() for cluster in clusters])
-    means = np.array([Z[labels == cluster].mean(0) for cluster in clusters])
-    between = (shares[:, None] * np.square(means - Z.mean(0))).sum(0)
-    total = Z.var(0)
-    return clusters, medians, between / np.where(total > 0, total, 1.0)
+    return clusters, medians, explained_variance(Z, labels)
+
+
+def explained_variance(X: Floats, labels: Labels) -> Floats:
+    """Return the share of each column's variance that the clusters explain (eta squared, in [0, 1])."""
+    own = [X[labels == cluster] for cluster in np.unique(labels)]
+    middle, total = X.mean(0), X.var(0)
+    between = sum(len(rows) * np.square(rows.mean(0) - middle) for rows in own) / len(X)
+    shares: Floats = np.where(total > 0, between / np.where(total > 0, total, 1.0), 0.0)
+    return shares

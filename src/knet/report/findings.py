@@ -22,12 +22,10 @@ from knet.report.canvas import canvas_data
 from knet.report.charts import LineChart, SilhouetteChart, line_chart, silhouette_chart
 from knet.report.reproduce import reproduce
 from knet.report.tables import Agreement, ListedRow, Names, Profile, short
-from knet.stability import Stability
-from knet.stability import agreement as refit_agreement
+from knet.stability import FAIRLY_STABLE, Stability, sample_stability
 
-# The maximum number of rows in a figure, and of a refit.
-SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, SPECTRUM_ROWS, REFIT_ROWS = 3000, 220, 1500, 800, 1000
-STABLE, FAIRLY_STABLE = 0.9, 0.7  # adjusted Rand index of the refits
+# The maximum number of rows in a figure.
+SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, SPECTRUM_ROWS = 3000, 220, 1500, 800
 CLUSTER_KEPT = 0.5  # Jaccard index from which refits find a cluster again
 SMALL_CLUSTER = 0.01  # share of the rows
 CERTAIN, MANY = 0.7, 0.05  # a certainty, and the share of rows below it that deserves a warning
@@ -74,6 +72,7 @@ def collect(
     source: str,
     command: str | None,
     labels: ArrayLike | None,
+    stability: Stability | None,
     n_refits: int,
     random_state: int,
 ) -> Findings:
@@ -82,7 +81,8 @@ def collect(
     proba = model.predictor_.memberships(rows.X)
     names = Names([short(name) for name in column_names(model)], ids)
     profiles, order = tables.profiles(rows, names)
-    stability = _stability(model, rows, n_refits, random_state)
+    if stability is None:
+        stability = sample_stability(model, rows, n_refits=n_refits, random_state=random_state)
     few = rows.thin(SILHOUETTE_ROWS, random_state)
     silhouettes = [views.silhouettes(values, few.labels) for values in (few.scaled, few.Psi)]
     points, matrix = rows.thin(SCATTER_ROWS, random_state), rows.thin(MATRIX_ROWS, random_state)
@@ -98,7 +98,7 @@ def collect(
         n_train=model.n_train_,
         n_iter=model.n_iter_,
         size_note=rows.size_note,
-        verdict=_verdict(rows, stability, n_refits, [float(values.mean()) for values in silhouettes]),
+        verdict=_verdict(rows, stability, [float(values.mean()) for values in silhouettes]),
         warnings=_warnings(model, rows, proba, stability),
         sizes=list(zip(clusters.tolist(), counts.tolist(), shares, strict=True)),
         data_note=data_note,
@@ -124,16 +124,7 @@ def collect(
     )
 
 
-def _stability(model: KNet, rows: Sample, n_refits: int, random_state: int) -> Stability | None:
-    """Return how refits on a sample agree with the model; None for a single cluster or the user's own encoder."""
-    default_encoder = model.predictor_.encoder.kind == "mlp"
-    if n_refits == 0 or model.n_clusters == 1 or not default_encoder:
-        return None
-    few = rows.thin(REFIT_ROWS, random_state)
-    return refit_agreement(model, few.X, few.labels, n_refits=n_refits, random_state=random_state)
-
-
-def _verdict(rows: Sample, stability: Stability | None, n_refits: int, silhouettes: list[float]) -> str:
+def _verdict(rows: Sample, stability: Stability | None, silhouettes: list[float]) -> str:
     """Return the result in a few sentences."""
     counts = np.unique(rows.labels, return_counts=True)[1]
     shares = sorted((count / len(rows.labels) for count in counts), reverse=True)
@@ -141,8 +132,8 @@ def _verdict(rows: Sample, stability: Stability | None, n_refits: int, silhouett
     if len(counts) == 1:
         text = "One cluster contains all rows."
     if stability is not None:
-        overall, refits = stability.overall, f"{n_refits} refit{'s' if n_refits > 1 else ''}"
-        word = "stable" if overall >= STABLE else "fairly stable" if overall >= FAIRLY_STABLE else "not stable"
+        word, overall = stability.word, stability.overall
+        refits = f"{stability.n_refits} refit{'s' * (stability.n_refits != 1)}"
         text += (
             f" The clusters are {word}: their mean adjusted Rand index with {refits} on other rows is {overall:.2f} "
             "(1 = identical)."

@@ -15,13 +15,14 @@ from typing import Any
 try:
     from jinja2 import Environment
 except ImportError as error:
-    raise ImportError("The report needs jinja2. Install it with: pip install 'knet[report]'") from error
+    raise ImportError("The report needs jinja2. Install it with: pip install 'knet-clustering[report]'") from error
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from knet.estimator import KNet
 from knet.report.findings import Findings, collect
+from knet.stability import Stability
 from knet.tables.whole_files import write_whole
 
 
@@ -35,6 +36,7 @@ def report(
     source: str = "the data",
     command: str | None = None,
     labels: ArrayLike | None = None,
+    stability: Stability | None = None,
     n_refits: int = 2,
     random_state: int = 0,
     overwrite: bool = True,
@@ -59,6 +61,8 @@ def report(
         The command that created the report, for the section "How to reproduce".
     labels : array-like of shape (n_samples,), optional
         The labels that the model gives to X, if they are known; otherwise they are predicted.
+    stability : Stability, optional
+        How stable the clusters are, if it is known; then no refits are made.
     n_refits : int, default=2
         Number of refits on samples of the rows, to measure how stable the clusters are; 0 measures no stability.
     random_state : int, default=0
@@ -75,6 +79,7 @@ def report(
         source=source,
         command=command,
         labels=labels,
+        stability=stability,
         n_refits=n_refits,
         random_state=random_state,
     )

@@ -170,7 +170,9 @@ def _open_workbook(path: str) -> Any:
     try:
         from openpyxl import load_workbook
     except ImportError as error:
-        raise ImportError("Reading .xlsx files needs openpyxl. Install it with: pip install 'knet[excel]'") from error
+        raise ImportError(
+            "Reading .xlsx files needs openpyxl. Install it with: pip install 'knet-clustering[excel]'"
+        ) from error
     try:
         return load_workbook(path, read_only=True, data_only=True)
     except Exception as error:  # openpyxl raises errors of zipfile, xml and its own

@@ -1,0 +1,98 @@
+"""What a command imports: labelling, `info` and every refusal work without torch, scikit-learn and SciPy."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from knet import KNet
+
+HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "dask")
+SCRIPT = """
+import json, sys
+from knet.cli import main
+try:
+    main()
+except SystemExit as end:
+    code = end.code
+print(json.dumps([code or 0, [name for name in {heavy} if name in sys.modules]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("startup")
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    X[:20] += 5
+    KNet(2, max_iter=1, random_state=0).fit(X).save(folder / "m.safetensors")
+    np.save(folder / "rows.npy", X)
+    text = "\n".join(["x0,x1", *(f"{a},{b}" for a, b in X)])
+    (folder / "rows.csv").write_text(text)
+    (folder / "gap.csv").write_text(text + "\n1,\n")
+    (folder / "word.csv").write_text(text + "\n1,n.a.\n")
+    (folder / "other.csv").write_text("a,b\n1,2\n")
+    (folder / "damaged.safetensors").write_text("{}")
+    pq.write_table(pa.table({"x0": X[:, 0], "x1": X[:, 1]}), folder / "rows.parquet")
+    return folder
+
+
+def imported(folder, *args):
+    """Run a command; return its exit code, the heavy modules that it imported, and standard error."""
+    command = [sys.executable, "-c", SCRIPT.format(heavy=HEAVY), *args]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return *json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "predict m.safetensors rows.csv -o out.csv -f",
+        "predict m.safetensors rows.npy -o out.npy -f --proba --score --embedding",
+        "predict m.safetensors rows.parquet -o out.parquet -f --threads 1",
+        "embed m.safetensors rows.csv -o out.csv -f",
+        "info m.safetensors --json",
+        "--version",
+        "fit --help",
+    ],
+)
+def test_labelling_imports_nothing_heavy(folder, args):
+    assert imported(folder, *args.split())[:2] == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("predict missing.safetensors rows.csv", "There is no model file missing.safetensors"),
+        ("predict m.safetensors missing.csv", "There is no file missing.csv"),
+        ("predict damaged.safetensors rows.csv", "damaged"),
+        ("predict m.safetensors other.csv", "needs the columns 'x0', 'x1'"),
+        ("predict m.safetensors gap.csv", "Values are missing in column 'x1'"),
+        ("predict m.safetensors word.csv", "'n.a.' in row"),
+        ("predict m.safetensors rows.csv -o rows.parquet", "exists already"),
+        ("embed m.safetensors rows.csv --sep xx", "sep"),
+        ("info damaged.safetensors", "damaged"),
+        ("report missing.safetensors rows.csv -o r.html", "There is no model file"),
+        ("report damaged.safetensors rows.csv -o r.html", "damaged"),
+        ("export m.safetensors --onnx m.pkl", ".onnx"),
+        ("export damaged.safetensors --onnx m.onnx", "damaged"),
+        ("scan missing.csv", "There is no file missing.csv"),
+        ("scan rows.csv --columns z", "There is no column 'z'"),
+        ("fit missing.csv -c 2", "There is no file missing.csv"),
+        ("fit rows.csv -c 2 -o m.pkl", ".safetensors"),
+        ("fit rows.csv -c 2 --columns z", "There is no column 'z'"),
+        ("fit gap.csv -c 2", "missing"),
+        ("fit word.csv -c 2", "'n.a.' in row"),
+        ("fit rows.csv -c 0", "'n_clusters' parameter of KNet must be an integer >= 1"),
+        ("fit rows.csv -c 2 --sigma wide", "'sigma' parameter of KNet"),
+        ("fit rows.csv -c 2 --train-size 0", "'train_size' parameter of KNet"),
+        ("fit rows.csv -c 2 --max-iter 0", "'max_iter' parameter of KNet"),
+    ],
+)
+def test_a_refusal_imports_nothing_heavy(folder, args, message):
+    code, modules, error = imported(folder, *args.split())
+    assert message in error
+    assert (code, modules) == (2, [])
