@@ -76,7 +76,7 @@ def expected_shares_right(Z: Floats, labels: Labels, n_clusters: int, rng: np.ra
     X = comparable_columns(Z, rng)
     P = _overlapping_clusters(X, groups, rng)
     near = neighbors(X, max(1, round(np.sqrt(len(X) / n_groups)))).indices
-    around: Floats = (P + P[near].sum(1)) / (1 + near.shape[1])
+    around: Floats = (P + P[near].mean(1)) / 2
     shares: Floats = np.maximum(around[np.arange(len(X)), groups], 1 / n_clusters)
     return shares
 
