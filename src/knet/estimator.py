@@ -265,10 +265,19 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         return np.array([f"embedding_{j}" for j in range(self.cluster_centers_.shape[1])], dtype=object)
 
     @lazy_on_collections
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the cluster of each row: the nearest centre in the embedding."""
+    def predict(self, X: ArrayLike, *, reject: float | None = None) -> NDArray[np.int64]:
+        """Return the cluster of each row: the nearest centre in the embedding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        reject : float in [0, 1), default=None
+            If given, a row gets the label -1 if it is less familiar (`score_samples`) than all but this share of the
+            training rows, or if its label is more likely wrong than right (a largest membership below 1/2).
+        """
         X = self._validate(X)
-        return self.predictor_.assign(X)
+        return self.predictor_.assign(X, reject)
 
     def transform(self, X: ArrayLike) -> Floats:
         """Return psi(X), the embedded rows, of shape (n_samples, n_components)."""
@@ -277,13 +286,20 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
     @lazy_on_collections
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`."""
+        """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`.
+
+        The largest membership is an estimate of how often the label is right, made without any known label: it is
+        near 1 for rows of a separated cluster, and lower where clusters overlap or where the rows have no groups.
+        """
         X = self._validate(X)
         return self.predictor_.memberships(X)
 
     @lazy_on_collections
     def score_samples(self, X: ArrayLike) -> Floats:
-        """Return how familiar each row is: the log of its mean kernel value to the training rows, at most 0."""
+        """Return how familiar each row is, at most 0: the log of its mean kernel value to the training rows.
+
+        The kernel is a Gaussian in the scaled columns, whose width is the median distance to the tenth nearest row.
+        """
         X = self._validate(X)
         return self.predictor_.log_degrees(X)
 

@@ -99,11 +99,11 @@ class Agreement:
         self.found: list[NDArray[np.int64]] = []
 
     def add(self, table: pa.Table, labels: NDArray[np.int64]) -> None:
-        """Add a batch of rows."""
+        """Add a batch of rows, except those that were rejected."""
         known = known_labels(table, self.target)
         if known is not None:
-            self.known.append(known)
-            self.found.append(labels)
+            self.known.append(known[labels >= 0])
+            self.found.append(labels[labels >= 0])
 
     def scores(self) -> dict[str, Any]:
         """Return NMI, adjusted Rand index and matched accuracy; nothing without known labels."""

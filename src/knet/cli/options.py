@@ -22,6 +22,13 @@ ModelFile: TypeAlias = Annotated[Path, typer.Argument(help="Model file, written 
 Output: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
 ]
+Reject: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        help="Give the label -1 to rows that are less familiar than all but this share of the training rows, "
+        "for example 0.05, or more likely wrong than right."
+    ),
+]
 IdCol: TypeAlias = Annotated[
     str | None, typer.Option(help="Column that identifies rows; copied to the output, not used for clustering.")
 ]
