@@ -17,6 +17,7 @@ from torch import nn
 
 from knet._fit import validation as rules
 from knet._fit.advanced import Advanced
+from knet._fit.caveats import deciding_column, index_columns, small_clusters
 from knet._fit.dispatch import check_in_memory, lazy_on_collections
 from knet._fit.host import own_randomness, random_generator
 from knet._fit.learner import Learned, Learner
@@ -25,12 +26,14 @@ from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callba
 from knet._fit.reduction import learn_preparation
 from knet._fit.settings import Callback, Settings, check_parameters
 from knet._fit.summary import summarize
+from knet._fit.weights import counted_rows
 from knet._math.arrays import Floats
 from knet._math.centers import find_centers
 from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
-from knet._network.preparation import Preparation, check_directions
+from knet._network.preparation import DenseRows, Preparation, check_directions
 from knet._network.scaling import float_dtype, is_half
+from knet.exceptions import KNetDataWarning, warn_user
 from knet.predictor import Predictor
 from knet.tables.vectors import expand_vectors
 
@@ -119,7 +122,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     spectral_embedding_ : ndarray of shape (n_core, columns of U)
         The last U, of the rows that Algorithm 1 ran on: `spectral_indices_`.
     train_indices_ : ndarray of shape (n_train,)
-        Rows that were trained on, and as `n_train_` how many.
+        Rows that were trained on, and as `n_train_` how many; with weights, a row may occur several times.
     start_labels_ : ndarray of shape (n_train,) or None
         With sigma="auto": the partition of the training rows that training started from.
     embeddings_ : ndarray of shape (n_stored, n_sample, n_components)
@@ -192,7 +195,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
     @lazy_on_collections
     @with_callbacks
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the embedding and the clusters of X.
 
         Parameters
@@ -202,6 +205,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             sparse matrix. Of a Dask array or DataFrame a sample is trained on; see `knet.dask.fit`.
         y : ignored
             Present by convention.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts. Whole weights give the model of repeated rows; other weights decide how often a
+            row is drawn for training, a row of mean weight once. A row of weight 0 is labelled but not trained on.
 
         Returns
         -------
@@ -210,14 +216,19 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         """
         check_parameters(type(self).__name__, self.get_params(deep=False))
         with self._columns_restored_on_error():
-            return self._fit(self._validate(X, reset=True))
+            return self._fit(self._validate(X, reset=True), sample_weight)
 
-    def _fit(self, X: Any) -> Self:
+    def _fit(self, X: Any, sample_weight: ArrayLike | None) -> Self:
         """Fit on validated rows; the fitted state changes only at the very end."""
         rng = random_generator(self.random_state)
-        preparation = self._learn_preparation(X, rng)
+        counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
+        X_counted = X if counted is None else X[counted]
+        preparation = self._learn_preparation(X_counted, rng)
         settings = Settings.resolve(self.get_params(deep=False), preparation.n_outputs)
-        plan = make_plan(X, preparation, settings, rng)
+        names, has_own_columns = getattr(self, "feature_names_in_", None), preparation.projection is None
+        if has_own_columns:
+            self._warn(*index_columns(DenseRows(X, unit_length=False), names))
+        plan = make_plan(X_counted, preparation, settings, rng)
         single = settings.device.type == "mps" or float_dtype(X) == np.float32
         X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator:
@@ -228,8 +239,14 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             predictor = summarize(learned, X_train, preparation, settings.n_clusters, rng)
             labels = predictor.assign(X)
             tasks.fit_done()
+        if has_own_columns:  # principal components mean nothing to a user
+            positions = plan.rows if counted is None else counted[plan.rows]
+            self._warn(*deciding_column(plan.X, labels[positions], names))
+        self._warn(*small_clusters(labels, settings.n_clusters))
         self._forget("embeddings_", "extra_")
         self._remember(plan, learned, predictor, labels)
+        if counted is not None:
+            self.train_indices_, self.spectral_indices_ = counted[plan.rows], counted[plan.rows[plan.core]]
         return self
 
     def _learn_preparation(self, X: Any, rng: np.random.RandomState) -> Preparation:
@@ -244,6 +261,11 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             max_columns=(self.advanced or Advanced()).max_columns if self.encoder is None else None,
             rng=rng,
         )
+
+    def _warn(self, *texts: str) -> None:
+        """Warn at the line of the user's code."""
+        for text in texts:
+            warn_user(text, KNetDataWarning)
 
     def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
         """Set the fitted attributes."""
@@ -268,10 +290,19 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         return np.array([f"embedding_{j}" for j in range(self.cluster_centers_.shape[1])], dtype=object)
 
     @lazy_on_collections
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the cluster of each row: the nearest centre in the embedding."""
+    def predict(self, X: ArrayLike, *, reject: float | None = None) -> NDArray[np.int64]:
+        """Return the cluster of each row: the nearest centre in the embedding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        reject : float in [0, 1), default=None
+            If given, a row gets the label -1 if it is less familiar (`score_samples`) than all but this share of the
+            training rows, or if its label is more likely wrong than right (a largest membership below 1/2).
+        """
         X = self._validate(X)
-        return self.predictor_.assign(X)
+        return self.predictor_.assign(X, reject)
 
     def transform(self, X: ArrayLike) -> Floats:
         """Return psi(X), the embedded rows, of shape (n_samples, n_components)."""
@@ -280,13 +311,20 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
     @lazy_on_collections
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`."""
+        """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`.
+
+        The largest membership is an estimate of how often the label is right, made without any known label: it is
+        near 1 for rows of a separated cluster, and lower where clusters overlap or where the rows have no groups.
+        """
         X = self._validate(X)
         return self.predictor_.memberships(X)
 
     @lazy_on_collections
     def score_samples(self, X: ArrayLike) -> Floats:
-        """Return how familiar each row is: the log of its mean kernel value to the training rows, at most 0."""
+        """Return how familiar each row is, at most 0: the log of its mean kernel value to the training rows.
+
+        The kernel is a Gaussian in the scaled columns, whose width is the median distance to the tenth nearest row.
+        """
         X = self._validate(X)
         return self.predictor_.log_degrees(X)
 
@@ -368,6 +406,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         command: str | None = None,
         n_refits: int = 2,
         random_state: int = 0,
+        overwrite: bool = False,
     ) -> None:
         """Write a report on the clusters of X to one offline HTML file; options as in `knet.report.report`."""
         from knet.report import report
@@ -382,6 +421,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             command=command,
             n_refits=n_refits,
             random_state=random_state,
+            overwrite=overwrite,
         )
 
     @contextmanager

@@ -29,16 +29,17 @@ MAX_DEPTH = 64  # of objects inside objects in a header
 class Array:
     """What an array of a model file must be.
 
-    `shape` names the length of each axis: d columns, c clusters, e columns of the embedding, m landmarks. The same
-    letter is the same length in all arrays; p columns remain of d if there is a projection. `like_encoder` asks for the
-    dtype of the centres, which the encoder uses.
+    `shape` names the length of each axis: d columns, f columns
+    that the encoder gets, c clusters, e columns of the embedding, m landmarks, u hinges,
+    p places, q quantiles, or a number of one digit. The same letter is the same length in all arrays. `like_encoder`
+    asks for the dtype of the centres, which the encoder uses. Of the arrays of one `part`, a file has all or none.
     """
 
     shape: str
     positive: bool = False
     not_negative: bool = False
     like_encoder: bool = False
-    optional: bool = False
+    part: str | None = None
 
 
 ARRAYS: dict[str, Array] = {
@@ -46,10 +47,18 @@ ARRAYS: dict[str, Array] = {
     "scale": Array("d", positive=True),
     "tail_center": Array("d"),
     "tail_width": Array("d", not_negative=True),
-    "projection": Array("dp", optional=True),
+    "projection": Array("df", part="projection"),
     "centers": Array("ce", like_encoder=True),
     "landmarks": Array("me", like_encoder=True),
     "weights": Array("m", positive=True),
+    "hinge_directions": Array("fu", part="certainty"),
+    "hinge_offsets": Array("u", part="certainty"),
+    "hinge_slopes": Array("u", part="certainty"),
+    "hinge_range": Array("3", part="certainty"),
+    "places": Array("pf", part="certainty"),
+    "place_weights": Array("p", positive=True, part="certainty"),
+    "place_width": Array("1", positive=True, part="certainty"),
+    "score_quantiles": Array("q", part="certainty"),
 }
 
 
@@ -130,9 +139,13 @@ def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
     n_clusters = header["params"].get("n_clusters")
     if not isinstance(n_clusters, int) or isinstance(n_clusters, bool):
         raise ModelFileError(f"n_clusters must be an integer. Got {_short(repr(n_clusters))}")
-    sizes: Sizes = {"d": header["n_features"], "c": n_clusters}
+    sizes: Sizes = {"d": header["n_features"], "c": n_clusters, **{str(digit): digit for digit in range(10)}}
+    if "projection" not in kinds:
+        sizes["f"] = sizes["d"]
+    parts = {None, *(ARRAYS[name].part for name in kinds if name in ARRAYS)}
     for name, array in ARRAYS.items():
-        _check_array(name, array, kinds, sizes)
+        if array.part in parts:
+            _check_array(name, array, kinds, sizes)
     own = {name: kind for name, kind in kinds.items() if name.startswith(ENCODER)}
     unknown = sorted(kinds.keys() - ARRAYS.keys() - own.keys())
     if unknown:
@@ -147,8 +160,6 @@ def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
 def _check_array(name: str, array: Array, kinds: Kinds, sizes: Sizes) -> None:
     """Check the dtype and the shape of an array, and add the lengths of its axes to `sizes`."""
     if name not in kinds:
-        if array.optional:
-            return
         raise ModelFileError(f"it is not complete: it has no array {name!r}")
     dtype, shape = kinds[name]
     if dtype not in FLOATS or (array.like_encoder and dtype != kinds["centers"][0]):
@@ -162,16 +173,15 @@ def _check_array(name: str, array: Array, kinds: Kinds, sizes: Sizes) -> None:
 
 
 def _check_layers(kinds: Kinds, sizes: Sizes, dtype: object) -> None:
-    """Check that the arrays of the default network form a chain of layers from the prepared columns to e."""
+    """Check that the arrays of the default network form a chain of layers from f to e columns."""
     n_layers = sum(name.startswith(f"{ENCODER}weights.") for name in kinds)
     widths = [kinds.get(f"{ENCODER}weights.{layer}", (dtype, ()))[1][-1:] for layer in range(n_layers - 1)]
     if n_layers < 2 or not all(widths):
         raise ModelFileError(
             "its encoder is not complete: there must be a weights array for each of at least two layers"
         )
-    n_inputs = sizes.get("p", sizes["d"])
-    chain = [n_inputs, *(width[0] for width in widths), sizes["e"]]
-    expected: dict[str, tuple[int, ...]] = {f"{ENCODER}skip": (n_inputs, sizes["e"])}
+    chain = [sizes["f"], *(width[0] for width in widths), sizes["e"]]
+    expected: dict[str, tuple[int, ...]] = {f"{ENCODER}skip": (sizes["f"], sizes["e"])}
     for layer, (n_in, n_out) in enumerate(pairwise(chain)):
         expected |= {f"{ENCODER}weights.{layer}": (1, n_in, n_out), f"{ENCODER}biases.{layer}": (1, 1, n_out)}
     for name in sorted(expected.keys() | kinds.keys()):
