@@ -22,7 +22,7 @@ sure = model.predict_proba(X).max(axis=1)
 # Stability: how many of the refits agree with the label of each row. Each refit sees another half of the rows.
 
 stability = model.stability(X, n_refits=5, random_state=0)
-print("agreement of the refits, per cluster:", [f"{value:.0%}" for value in stability.clusters])
+print("overlap with the clusters of the refits:", [f"{value:.0%}" for value in stability.clusters])
 
 # %%
 # Doubt is highest between the moons. The rows in dark red are the ones to check by hand, or to leave without a

@@ -5,6 +5,12 @@ import pytest
 import torch
 
 
+def pytest_configure(config):
+    """Let tests fit noise and groups that differ in a single column; tests/test_caveats.py tests these warnings."""
+    for text in ("The data do not support", "Column .* alone reproduces"):
+        config.addinivalue_line("filterwarnings", f"ignore:{text}:knet.exceptions.KNetDataWarning")
+
+
 @pytest.fixture(params=[0, 1, 2])
 def seed(request):
     """Run a test under several seeds, so that it does not depend on a lucky seed."""

@@ -95,3 +95,13 @@ def test_own_encoder(tmp_path):
     to_onnx(model, tmp_path / "m.onnx")
     X = np.random.default_rng(1).normal(size=(50, 3))
     assert np.array_equal(run(tmp_path / "m.onnx", X)[0], model.predict(X))
+
+
+def test_an_existing_file_is_replaced_only_if_asked(tmp_path):
+    model, path = fitted(), tmp_path / "m.onnx"
+    path.write_bytes(b"old")
+    with pytest.raises(FileExistsError, match=r"exists already\. Use overwrite=True"):
+        to_onnx(model, path)
+    assert path.read_bytes() == b"old"
+    to_onnx(model, path, overwrite=True)
+    assert path.read_bytes() != b"old"

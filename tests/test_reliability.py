@@ -149,8 +149,8 @@ def test_a_full_disk_behind_standard_output_does_not_lose_the_fit(data, tmp_path
 @pytest.mark.parametrize("error", [OSError(28, "disk full"), KeyboardInterrupt()])
 def test_python_writers_leave_the_old_file_or_a_whole_new_one(model, tmp_path, monkeypatch, writer, error):
     write = {
-        "report": lambda path: model.report(rows(), path, n_refits=0),
-        "onnx": lambda path: to_onnx(model, path),
+        "report": lambda path: model.report(rows(), path, n_refits=0, overwrite=True),
+        "onnx": lambda path: to_onnx(model, path, overwrite=True),
         "save": lambda path: model.save(path, overwrite=True),
     }[writer]
     path = tmp_path / "out"

@@ -1,5 +1,6 @@
 """The extensions that the site is built with. `make docs` builds it; these tests need the extra `docs`."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -54,3 +55,24 @@ def test_links_to_files_of_the_repository_lead_to_pages_of_the_site():
     source = ["Index"]
     adapt(None, "decisions/README", source)
     assert "toctree" in source[0]
+
+
+def test_the_reference_has_every_public_name():
+    import knet
+    from knet import dask, datasets, exceptions, metrics, plots, presets, report, tables
+
+    page = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^   (knet\.[\w.]+)$", page, re.MULTILINE))
+    declared = {
+        f"{module.__name__}.{name}"
+        for module in (knet, dask, datasets, report, tables)
+        for name in module.__all__
+        if callable(getattr(module, name))
+    }
+    defined = {
+        f"{module.__name__}.{name}"
+        for module in (exceptions, metrics, plots, presets)
+        for name, value in vars(module).items()
+        if not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == module.__name__
+    }
+    assert sorted((declared | defined) - documented - {"knet.exceptions.warn_user"}) == []

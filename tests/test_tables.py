@@ -670,3 +670,20 @@ def test_a_million_rows_with_decimal_commas_are_labelled_in_bounded_memory(plain
         peaks.append(int(peak))
         np.testing.assert_array_equal(pd.read_parquet(out).label, np.tile(labels, count))
     assert max(peaks) - peaks[0] < 150, f"{peaks} MB"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "option"),
+    [
+        *((suffix, option) for suffix in (".npy", ".parquet") for option in ("--na=n.a.", "--sep=;", "--no-header")),
+        (".jsonl", "--decimal=,"),
+        (".jsonl", "--header"),
+        (".json", "--encoding=latin-1"),
+        (".xlsx", "--sep=;"),
+    ],
+)
+def test_options_for_text_are_refused_for_formats_that_do_not_use_them(tmp_path, suffix, option):
+    path = tmp_path / f"data{suffix}"
+    path.write_bytes(b"")
+    name = option.split("=")[0]
+    refused(call("fit", path, "-c", 2, option), f"{name} has no effect on a {suffix} file")

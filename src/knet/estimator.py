@@ -17,6 +17,7 @@ from torch import nn
 
 from knet._fit import validation as rules
 from knet._fit.advanced import Advanced
+from knet._fit.caveats import deciding_column, index_columns, small_clusters
 from knet._fit.dispatch import check_in_memory, lazy_on_collections
 from knet._fit.host import own_randomness, random_generator
 from knet._fit.learner import Learned, Learner
@@ -24,11 +25,13 @@ from knet._fit.plan import Plan, make_plan
 from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callbacks
 from knet._fit.settings import Callback, Settings, check_parameters
 from knet._fit.summary import summarize
+from knet._fit.weights import counted_rows
 from knet._math.arrays import Floats
 from knet._math.centers import find_centers
 from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
 from knet._network.scaling import learn_scaling
+from knet.exceptions import KNetDataWarning, warn_user
 from knet.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -113,7 +116,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     spectral_embedding_ : ndarray of shape (n_core, columns of U)
         The last U, of the rows that Algorithm 1 ran on: `spectral_indices_`.
     train_indices_ : ndarray of shape (n_train,)
-        Rows that were trained on, and as `n_train_` how many.
+        Rows that were trained on, and as `n_train_` how many; with weights, a row may occur several times.
     start_labels_ : ndarray of shape (n_train,) or None
         With sigma="auto": the partition of the training rows that training started from.
     embeddings_ : ndarray of shape (n_stored, n_sample, n_components)
@@ -184,7 +187,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
     @lazy_on_collections
     @with_callbacks
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the embedding and the clusters of X.
 
         Parameters
@@ -194,6 +197,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             DataFrame a sample is trained on; see `knet.dask.fit`.
         y : ignored
             Present by convention.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts. Whole weights give the model of repeated rows; other weights decide how often a
+            row is drawn for training, a row of mean weight once. A row of weight 0 is labelled but not trained on.
 
         Returns
         -------
@@ -202,14 +208,18 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         """
         check_parameters(type(self).__name__, self.get_params(deep=False))
         with self._columns_restored_on_error():
-            return self._fit(self._validate(X, reset=True))
+            return self._fit(self._validate(X, reset=True), sample_weight)
 
-    def _fit(self, X: Floats) -> Self:
+    def _fit(self, X: Floats, sample_weight: ArrayLike | None) -> Self:
         """Fit on validated rows; the fitted state changes only at the very end."""
         settings = Settings.resolve(self.get_params(deep=False), X.shape[1])
+        names = getattr(self, "feature_names_in_", None)
+        self._warn(*index_columns(X, names))
         rng = random_generator(self.random_state)
-        scaling = learn_scaling(X, settings.scale)
-        plan = make_plan(X, scaling, settings, rng)
+        counted = None if sample_weight is None else counted_rows(sample_weight, len(X), rng)
+        X_counted = X if counted is None else X[counted]
+        scaling = learn_scaling(X_counted, settings.scale)
+        plan = make_plan(X_counted, scaling, settings, rng)
         single = settings.device.type == "mps" or X.dtype == np.float32
         X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator:
@@ -220,9 +230,17 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             predictor = summarize(learned, X_train, scaling, settings.n_clusters, rng)
             labels = predictor.assign(X)
             tasks.fit_done()
+        self._warn(*deciding_column(plan.X, labels[plan.rows], names), *small_clusters(labels, settings.n_clusters))
         self._forget("embeddings_", "extra_")
         self._remember(plan, learned, predictor, labels)
+        if counted is not None:
+            self.train_indices_, self.spectral_indices_ = counted[plan.rows], counted[plan.rows[plan.core]]
         return self
+
+    def _warn(self, *texts: str) -> None:
+        """Warn at the line of the user's code."""
+        for text in texts:
+            warn_user(text, KNetDataWarning)
 
     def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
         """Set the fitted attributes."""
@@ -364,6 +382,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         command: str | None = None,
         n_refits: int = 2,
         random_state: int = 0,
+        overwrite: bool = False,
     ) -> None:
         """Write a report on the clusters of X to one offline HTML file; options as in `knet.report.report`."""
         from knet.report import report
@@ -378,6 +397,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             command=command,
             n_refits=n_refits,
             random_state=random_state,
+            overwrite=overwrite,
         )
 
     @contextmanager

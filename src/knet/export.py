@@ -17,7 +17,7 @@ from knet._network.scaling import FAR
 from knet._network.torch_encoder import torch_network
 from knet.estimator import KNet
 from knet.exceptions import KNetError
-from knet.tables.whole_files import write_whole
+from knet.tables.whole_files import check_new, write_whole
 
 OUTPUTS = ("label", "proba", "embedding")
 CHECK_ROWS = 500
@@ -107,7 +107,7 @@ def to_onnx(
     fill: Sequence[float | None] | None = None,
     *,
     reject: float | None = None,
-    overwrite: bool = True,
+    overwrite: bool = False,
 ) -> float:
     """Write a model as an ONNX graph with the input `X` and the outputs `label`, `proba` and `embedding`.
 
@@ -125,8 +125,8 @@ def to_onnx(
         Value that replaces NaN in each column; with None, NaN stays and makes the row's results NaN.
     reject : float in [0, 1), optional
         Share of the training rows below whose familiarity a row gets the label -1; as in `KNet.predict`.
-    overwrite : bool, default=True
-        Whether an existing file is replaced; with False it is an error.
+    overwrite : bool, default=False
+        Replace an existing file, as the option --force of the command does; otherwise it raises FileExistsError.
 
     Returns
     -------
@@ -138,6 +138,7 @@ def to_onnx(
     KNetError
         If the graph labels rows differently than the model; then nothing is written.
     """
+    check_new(Path(path), overwrite=overwrite)
     onnx, runtime = _needed()
     values = [None] * model.n_features_in_ if fill is None else list(fill)
     gaps = np.array([np.nan if value is None else value for value in values])

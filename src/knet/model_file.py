@@ -25,7 +25,7 @@ from knet.exceptions import ModelFileError
 from knet.light import FORMAT, FORMAT_VERSION, OPTIONAL, digest_of, encoder_state, read_file, restore_predictor
 from knet.model_checks import ENCODER, check_header, check_shapes, check_values
 from knet.predictor import Predictor
-from knet.tables.whole_files import write_whole
+from knet.tables.whole_files import check_new, write_whole
 
 UNSAVED = "not stored in the model file; set it again"  # value of a parameter that no rule accepts, so `fit` refuses it
 
@@ -57,8 +57,7 @@ def save(
         If `load` would refuse the file, for example because `n_clusters` was changed after the fit.
     """
     check_is_fitted(model)
-    if not overwrite and Path(path).exists():
-        raise FileExistsError(f"{path} exists already. Use overwrite=True to replace it.")
+    check_new(Path(path), overwrite=overwrite)
     predictor = model.predictor_
     state = {ENCODER + name: value for name, value in predictor.encoder.state().items()}
     arrays = {name: np.asarray(value, order="C") for name, value in {**predictor.arrays(), **state}.items()}

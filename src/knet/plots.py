@@ -22,7 +22,7 @@ from knet._math.arrays import Floats, Labels
 from knet.estimator import KNet
 from knet.inspect import views
 from knet.inspect.explain import explain
-from knet.inspect.palette import COLORS
+from knet.inspect.palette import COLORS, MARKERS
 from knet.inspect.samples import Sample, column_names, sample_rows
 from knet.inspect.scan import MIN_JUMP, MIN_STABILITY, Scan
 from knet.tables.whole_files import whole_file
@@ -30,7 +30,6 @@ from knet.tables.whole_files import whole_file
 # The maximum number of rows in a plot.
 SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, SPECTRUM_ROWS = 5000, 400, 2000, 800
 RING: dict[str, Any] = {"s": 140, "facecolors": "none", "edgecolors": "black", "zorder": 3}  # marks the best point
-MARKERS = ("o", "^", "s", "D", "v")
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list("white_to_blue", ["#ffffff", "#6baed6", "#08306b"])
 
 
@@ -103,12 +102,15 @@ def history(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
     errors = [row["reconstruction"] for row in model.history_]
     if any(errors):
         lines += change.plot(iterations, errors, "s:", color=COLORS[2], label="reconstruction error (right)")
-    change.axhline(model.tol, color=COLORS[4], linewidth=0.6, alpha=0.6)
+    change.axhline(model.tol, color=COLORS[4], linewidth=0.8, linestyle=":")
+    if model.best_iter_:
+        ax.axvline(model.best_iter_, color="#999999", linewidth=0.8, linestyle="--")
     change.set_ylim(bottom=0)
     ax.set_xlabel("iteration")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(handles=lines, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
-    _title(ax, "Training", (f"iteration {model.best_iter_} of {model.n_iter_} was kept; thin line: tol={model.tol:g}",))
+    kept = f"iteration {model.best_iter_} of {model.n_iter_} was kept (dashed line)"
+    _title(ax, "Training", (kept if model.best_iter_ else "the start was kept", f"dotted line: tol={model.tol:g}"))
     return ax
 
 
@@ -260,7 +262,8 @@ def animation(model: KNet, path: str | PathLike[str], *, milliseconds: int = 400
             "This model has no embeddings to animate. Fit it with KNet(advanced=Advanced(keep_embeddings=True))."
         )
     flat, labels, note = views.plane_of_iterations(np.asarray(embeddings, dtype=np.float64), model.cluster_centers_)
-    frames = [Image.fromarray(_frame(points, labels, index, note, size)) for index, points in enumerate(flat)]
+    names = views.names_of_iterations(len(flat), model.best_iter_)
+    frames = [Image.fromarray(_frame(*frame, labels, note, size)) for frame in zip(flat, names, strict=True)]
     durations = [milliseconds] * (len(frames) - 1) + [4 * milliseconds]
     kind = {".gif": "GIF", ".webp": "WEBP"}.get(Path(path).suffix.lower())
     if kind is None:
@@ -269,7 +272,7 @@ def animation(model: KNet, path: str | PathLike[str], *, milliseconds: int = 400
         frames[0].save(temporary, kind, save_all=True, append_images=frames[1:], duration=durations, loop=0)
 
 
-def _frame(points: Floats, labels: Labels, index: int, note: str, size: int) -> Any:
+def _frame(points: Floats, name: str, labels: Labels, note: str, size: int) -> Any:
     """Return a frame of the animation as an RGB array; the limits of the axes are those of its own points."""
     figure = Figure(figsize=(size / 100, size / 100), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
@@ -279,7 +282,7 @@ def _frame(points: Floats, labels: Labels, index: int, note: str, size: int) -> 
         ax.scatter(own[:, 0], own[:, 1], s=8, c=color(cluster), marker=marker(cluster), linewidths=0)
     ax.set_aspect("equal", "datalim")
     ax.tick_params(labelsize=8)
-    _title(ax, "Start" if index == 0 else f"Iteration {index}", (note,))
+    _title(ax, name, (note,))
     canvas.draw()  # type: ignore[no-untyped-call]
     return np.asarray(canvas.buffer_rgba())[..., :3]  # type: ignore[no-untyped-call]
 

@@ -75,8 +75,6 @@ class Stability:
     @property
     def word(self) -> str:
         """The overall stability in words."""
-        if not self.is_known:
-            return "too small to say how stable they are"
         if self.overall >= STABLE:
             return "stable"
         return "fairly stable" if self.overall >= FAIRLY_STABLE else "not stable"

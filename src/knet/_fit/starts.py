@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from knet._fit.candidates import METHODS, Pool
+from knet._fit.caveats import about_partition
 from knet._fit.columns import comparable_columns
 from knet._fit.judge import Judge, Verdict, choose
 from knet._math.arrays import Floats, Labels
 from knet._math.threads import one_blas_thread
+from knet.exceptions import KNetDataWarning, warn_user
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,15 @@ class Start:
 
 
 def choose_start(X: Floats, n_clusters: int, rng: np.random.RandomState) -> Start:
-    """Choose a partition of scaled rows into `n_clusters` groups, fewer than there are rows."""
+    """Choose a partition of scaled rows into `n_clusters` groups, fewer than there are rows; warn if it is doubtful."""
     with one_blas_thread():
         X = comparable_columns(X, rng)
         pool = Pool(X, n_clusters, int(rng.randint(2**31 - 1)))
-        return choose_from(pool, Judge(X, pool.near), n_clusters)
+        judge = Judge(X, pool.near)
+        start = choose_from(pool, judge, n_clusters)
+    for text in about_partition(pool, judge, start.labels, start.verdict):
+        warn_user(text, KNetDataWarning)
+    return start
 
 
 def choose_from(pool: Pool, judge: Judge, n_clusters: int) -> Start:

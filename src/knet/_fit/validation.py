@@ -97,7 +97,7 @@ def check_columns(X: Any) -> None:
     bad = [f"{name!r} ({dtype})" for name, dtype, values in _table_columns(X) if not _holds_numbers(dtype, values)]
     if bad:
         raise ValueError(
-            f"KNet needs numbers in every column, but {_some(bad)} hold{'s' if len(bad) == 1 else ''} other values. "
+            f"KNet needs numbers in every column, but {some(bad)} hold{'s' if len(bad) == 1 else ''} other values. "
             "Drop these columns or encode them first, for example with "
             "knet.tables.Recipe(one_hot=True, dates=True) in a Pipeline."
         )
@@ -150,7 +150,7 @@ def check_finite(X: NDArray[np.floating], names: Collection[str] | None) -> None
             plural = "s" if len(columns) > 1 else ""
             raise ValueError(
                 f"Input X contains NaN or infinity: {counts.sum()} {what} value{'s' if counts.sum() > 1 else ''} "
-                f"in column{plural} {_some(columns)}. {advice}"
+                f"in column{plural} {some(columns)}. {advice}"
             )
 
 
@@ -171,7 +171,7 @@ def names_of(names: Collection[str] | None, column: int) -> str:
     return repr(str(list(names)[column])) if names is not None else str(column)
 
 
-def _some(items: list[str], most: int = 5) -> str:
+def some(items: list[str], most: int = 5) -> str:
     """Join items for a message, at most `most` of them."""
     rest = len(items) - most
     return ", ".join(items[:most]) + (f" and {rest} more" if rest > 0 else "")

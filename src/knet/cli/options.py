@@ -35,6 +35,9 @@ IdCol: TypeAlias = Annotated[
 Target: TypeAlias = Annotated[
     str | None, typer.Option(help="Column with known labels; only compared with the clusters, not used for clustering.")
 ]
+Weight: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column that says how often each row counts; not used for clustering itself.")
+]
 Header: TypeAlias = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first line names the columns; default: recognised."),
@@ -78,6 +81,7 @@ class ColumnOptions:
     impute: str | None
     one_hot: bool
     dates: bool
+    weight: str | None = None
 
     def check(self) -> None:
         """Raise an error if a value is not allowed."""

@@ -33,5 +33,5 @@ def to_frame(columns: Mapping[str, Any]) -> Any:
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError("to_frame needs pandas. Install it with: pip install 'knet[tables]'") from error
+        raise ImportError("to_frame needs pandas. Install it with: pip install 'knet-clustering[tables]'") from error
     return pd.DataFrame(columns)

@@ -68,6 +68,15 @@ class Feature:
             return moment.strftime("%Y-%m-%d" if float(number).is_integer() else "%Y-%m-%d %H:%M")
         return f"{number:.0f}" if float(number).is_integer() and abs(number) < 1e7 else f"{number:.12g}"
 
+    def cell(self, row: Floats) -> str:
+        """Return what a row of numbers has in this column of the table, with about four digits."""
+        own = row[list(self.places)]
+        if self.kind == "category":
+            return self.levels[int(own.argmax())] if own.any() else "-"
+        if self.kind == "flag":
+            return self._word(own[0] > 0.5)
+        return self.value(float(own[0])) if self.kind == "date" else short_number(float(own[0]))
+
     def between(self, low: float, high: float) -> float:
         """Return a short number t with low <= t < high, near their middle; whole if the values are whole."""
         middle = low + (high - low) / 2
@@ -86,6 +95,11 @@ class Feature:
 
     def _word(self, yes: bool) -> str:
         return ("yes" if yes else "no") if self.kind == "flag" else str(int(yes))
+
+
+def short_number(number: float) -> str:
+    """Return a number with about four digits, and large ones without an exponent."""
+    return f"{number:,.0f}" if 1e4 <= abs(number) < 1e12 else f"{number:.4g}"
 
 
 def _digits(number: float) -> Iterator[float]:

@@ -49,6 +49,12 @@ def plane_of_iterations(embeddings: Floats, centers: Floats) -> tuple[Floats, La
     return flat, labels, note
 
 
+def names_of_iterations(n_stored: int, best_iter: int) -> list[str]:
+    """Return what each of the stored embeddings shows; the best iteration is the last of them."""
+    before = ["Start", "The start is followed"][: max(1, n_stored - best_iter)]
+    return before + [f"Iteration {number}" for number in range(1, n_stored - len(before) + 1)]
+
+
 def kernel_matrix(points: Floats, labels: Labels, sigma: float) -> Floats:
     """Return the Gaussian kernel matrix of the points, ordered by cluster."""
     ordered = torch.from_numpy(np.ascontiguousarray(points[np.argsort(labels, kind="stable")]))

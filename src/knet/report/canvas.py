@@ -9,23 +9,17 @@ from numpy.typing import NDArray
 from knet._math.arrays import Floats
 from knet.estimator import KNet
 from knet.inspect import views
-from knet.inspect.palette import COLORS
+from knet.inspect.palette import CORNERS
 from knet.inspect.samples import Sample
 from knet.report.charts import quantized
-from knet.report.tables import Names
+from knet.report.tables import RowNames
 
 HOVER_COLUMNS = 4
 ITERATION_ROWS = 600
 
 
 def canvas_data(
-    model: KNet,
-    points: Sample,
-    planes: dict[str, Floats],
-    matrix: Sample,
-    names: Names,
-    order: NDArray[np.intp],
-    random_state: int,
+    model: KNet, points: Sample, planes: dict[str, Floats], matrix: Sample, names: RowNames, random_state: int
 ) -> dict[str, Any]:
     """Return the data of the page's script, ready for JSON; arrays are base64 text.
 
@@ -36,20 +30,21 @@ def canvas_data(
         for name, values in (("raw", matrix.scaled), ("learned", matrix.Psi))
     }
     certainty = model.predictor_.memberships(points.X).max(1)
-    hovered = order[:HOVER_COLUMNS]
+    hovered = names.features[:HOVER_COLUMNS]
     iterations, iteration_labels = _iterations(model, random_state)
     return {
-        "colors": COLORS,
+        "corners": CORNERS,
         "labels": _encoded(points.labels.astype("<u2")),
-        "rows": [names.row(row) for row in points.rows],
+        "rows": [names.name(int(row)) for row in points.rows],
         "certainty": [f"{value:.2f}" for value in certainty],
-        "hoverNames": [names.columns[j] for j in hovered],
-        "hover": [[f"{value:.4g}" for value in values] for values in points.X[:, hovered]],
+        "hoverNames": names.columns[:HOVER_COLUMNS],
+        "hover": [[feature.cell(values) for feature in hovered] for values in points.X],
         "views": {name: _encoded(quantized(xy)) for name, xy in planes.items()},
         "kernels": {name: _encoded(K) for name, K in kernels.items()},
         "kernelLabels": _encoded(np.sort(matrix.labels).astype("<u2")),
         "iterations": iterations,
         "iterationLabels": iteration_labels,
+        "iterationNames": views.names_of_iterations(len(iterations), model.best_iter_),
     }
 
 

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knet._math.arrays import Floats, Labels
-from knet.inspect.palette import COLORS
 
 WIDTH, HEIGHT = 440, 240
 LEFT, RIGHT, TOP, BOTTOM = 46, 430, 22, 200
-LINE_COLORS = (COLORS[0], COLORS[4], COLORS[2], COLORS[3])
+LINE_COLORS = (0, 4, 2, 3)  # numbers of colours
 MAX_DOTS = 60  # a line with more points is drawn without dots
 SILHOUETTE_LEFT, SILHOUETTE_RIGHT = 26, 410
 SILHOUETTE_POINTS = 60  # points in the outline of a cluster
-MIN_NAMED_HEIGHT = 9  # a cluster with a lower outline has no room for its number
+SILHOUETTE_HEIGHT, OUTLINE_HEIGHT = 180, 13  # of all rows, and the minimum of a cluster: room for its number
+BAR_LEFT, BAR_RIGHT, BAR_STEP = 178, 380, 19
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class Line:
     name: str
     points: str
     dots: list[tuple[float, float]]
-    color: str
+    color: int
     dashed: bool
 
 
 @dataclass(frozen=True)
 class LineChart:
-    """Lines in a box, with ticks, and vertical lines at `marks`."""
+    """Lines in a box, with ticks, vertical lines at `marks` and horizontal ones at `levels`."""
 
     title: str
     label: str  # for screen readers
@@ -50,6 +50,7 @@ class LineChart:
     x_ticks: list[Tick]
     y_ticks: list[Tick]
     marks: list[float]
+    levels: list[float]
     width: int = WIDTH
     height: int = HEIGHT
     left: int = LEFT
@@ -65,7 +66,6 @@ class Outline:
     cluster: int
     points: str
     middle: float
-    named: bool
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,28 @@ class SilhouetteChart:
     ticks: list[Tick]
 
 
+@dataclass(frozen=True)
+class Bar:
+    """A bar with its name and its value as text."""
+
+    name: str
+    text: str
+    top: float
+    width: float
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Bars from left to right, one below the other."""
+
+    title: str
+    note: str
+    bars: list[Bar]
+    height: int
+    left: int = BAR_LEFT
+
+
 def line_chart(
     title: str,
     series: Sequence[tuple[str, Sequence[float], Sequence[float]]],
@@ -87,10 +109,11 @@ def line_chart(
     x_label: str,
     note: str = "",
     mark: float | None = None,
+    level: float | None = None,
 ) -> LineChart:
-    """Return the chart of lines (name, x, y); `mark` is the x of a vertical line."""
+    """Return the chart of lines (name, x, y); `mark` is the x of a vertical line, `level` the y of a horizontal one."""
     xs = [x for _, own, _ in series for x in own]
-    ys = [y for _, _, own in series for y in own]
+    ys = [y for _, _, own in series for y in own] + ([] if level is None else [level])
     to_x = _scale(xs, LEFT, RIGHT)
     low, high = min(0.0, *ys), max(*ys, 1e-12)
     to_y = _scale([low, high], BOTTOM, TOP)
@@ -109,6 +132,7 @@ def line_chart(
         x_ticks=[Tick(round(to_x(x), 1), f"{x:.3g}") for x in _every_few(sorted(set(xs)))],
         y_ticks=[Tick(round(to_y(y), 1), f"{y:.3g}") for y in _round_steps(low, high)],
         marks=[] if mark is None else [round(to_x(mark), 1)],
+        levels=[] if level is None else [round(to_y(level), 1)],
     )
 
 
@@ -117,16 +141,15 @@ def silhouette_chart(title: str, values: Floats, labels: Labels) -> SilhouetteCh
     low = min(-0.1, float(values.min()))
     to_x = _scale([low, 1.0], SILHOUETTE_LEFT, SILHOUETTE_RIGHT)
     clusters, counts = np.unique(labels, return_counts=True)
-    height = max(200, 12 * len(clusters))
     groups, top, zero = [], 0.0, round(to_x(0.0), 1)
     for cluster, count in zip(clusters.tolist(), counts.tolist(), strict=True):
         own = -np.sort(-values[labels == cluster])
-        tall = max(2.0, (height - 2.0 * len(clusters)) * count / len(labels))
+        tall = OUTLINE_HEIGHT + SILHOUETTE_HEIGHT * count / len(labels)
         picked = own[np.linspace(0, len(own) - 1, min(len(own), SILHOUETTE_POINTS)).astype(int)]
         steps = np.linspace(top, top + tall, len(picked)) if len(picked) > 1 else np.array([top])
         outline = [f"{to_x(float(value)):.1f},{y:.1f}" for value, y in zip(picked, steps, strict=True)]
         points = " ".join([f"{zero},{top:.1f}", *outline, f"{zero},{top + tall:.1f}"])
-        groups.append(Outline(cluster, points, round(top + tall / 2, 1), named=tall >= MIN_NAMED_HEIGHT))
+        groups.append(Outline(cluster, points, round(top + tall / 2, 1)))
         top += tall + 2
     mean = float(values.mean())
     return SilhouetteChart(
@@ -137,6 +160,16 @@ def silhouette_chart(title: str, values: Floats, labels: Labels) -> SilhouetteCh
         height=round(top) + 20,
         ticks=[Tick(round(to_x(x), 1), f"{x:g}") for x in (-0.5, 0.0, 0.5, 1.0) if x >= low],
     )
+
+
+def bar_chart(title: str, values: Sequence[tuple[str, float, bool]], note: str) -> BarChart:
+    """Return the chart of bars (name, value, chosen), in the given order."""
+    largest = max(value for _, value, _ in values) or 1.0
+    bars = [
+        Bar(name, f"{value:.3g}", BAR_STEP * number + 3, round((BAR_RIGHT - BAR_LEFT) * value / largest, 1), chosen)
+        for number, (name, value, chosen) in enumerate(values)
+    ]
+    return BarChart(title, note, bars, BAR_STEP * len(bars) + 4)
 
 
 def quantized(points: Floats) -> NDArray[np.uint16]:

@@ -8,17 +8,49 @@
   const redraws = [];
   let chosen = null;
 
-  const color = (cluster) => data.colors[cluster % data.colors.length];
+  // Colours are those of the style sheet, so that they follow the light or dark scheme.
+  const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  let palette = [];
+  const color = (cluster) => palette[cluster % palette.length];
 
-  // Draw a point of a cluster: the colours repeat every eight clusters, with another shape.
+  // Draw a point of a cluster: the colours repeat every eight clusters, with another symbol.
   function mark(context, cluster, x, y, r) {
-    const shape = Math.floor(cluster / data.colors.length) % 4;
+    const corners = data.corners[Math.floor(cluster / palette.length) % data.corners.length];
     context.beginPath();
-    if (shape === 0) context.arc(x, y, r, 0, 7);
-    else if (shape === 1) { context.moveTo(x, y - r * 1.3); context.lineTo(x + r * 1.2, y + r); context.lineTo(x - r * 1.2, y + r); }
-    else if (shape === 2) context.rect(x - r, y - r, 2 * r, 2 * r);
-    else { context.moveTo(x, y - r * 1.4); context.lineTo(x + r * 1.4, y); context.lineTo(x, y + r * 1.4); context.lineTo(x - r * 1.4, y); }
+    if (corners.length === 0) context.arc(x, y, r, 0, 7);
+    else corners.forEach(([dx, dy], i) => (i ? context.lineTo(x + dx * r, y + dy * r) : context.moveTo(x + dx * r, y + dy * r)));
     context.fill();
+  }
+
+  // Write the number of each cluster at the point nearest to the mean of its points: it is inside even if curved.
+  function numbers(context, xy, owners, view, side, ratio) {
+    const sums = new Map(), nearest = new Map();
+    for (let i = 0; i < owners.length; i++) {
+      const sum = sums.get(owners[i]) || [0, 0, 0];
+      sums.set(owners[i], [sum[0] + xy[2 * i], sum[1] + xy[2 * i + 1], sum[2] + 1]);
+    }
+    for (let i = 0; i < owners.length; i++) {
+      const [x, y, n] = sums.get(owners[i]), best = nearest.get(owners[i]) || { least: Infinity, spread: 0, i };
+      const distance = (xy[2 * i] - x / n) ** 2 + (xy[2 * i + 1] - y / n) ** 2;
+      if (distance < best.least) { best.least = distance; best.i = i; }
+      best.spread += distance / n;
+      nearest.set(owners[i], best);
+    }
+    context.font = `600 ${(sums.size > 20 ? 10 : 13) * ratio}px system-ui, sans-serif`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.lineJoin = "round";
+    for (const [cluster, { i, spread }] of nearest) {
+      if (chosen !== null && cluster !== chosen) continue;
+      let [x, y] = place(xy, i, view, side);
+      if (Math.sqrt(spread) / 65535 * view.zoom * side < 16 * ratio)  // a number would hide a small cluster: beside it
+        x += (x < side / 2 ? 1 : -1) * 18 * ratio;
+      context.lineWidth = 4 * ratio;
+      context.strokeStyle = ink("--k0");
+      context.strokeText(cluster, x, y);
+      context.fillStyle = ink("--ink");
+      context.fillText(cluster, x, y);
+    }
   }
 
   function fit(canvas) {
@@ -30,15 +62,17 @@
   function drawPoints(canvas, xy, owners, view) {
     const side = fit(canvas), context = canvas.getContext("2d"), ratio = window.devicePixelRatio || 1;
     const r = Math.max(1.2, Math.min(4, 90 / Math.sqrt(owners.length))) * ratio;
+    const dimmed = ink("--dimmed");
     context.clearRect(0, 0, side, side);
     for (const front of [false, true]) {
       for (let i = 0; i < owners.length; i++) {
         const lit = chosen === null || owners[i] === chosen;
         if (lit !== front) continue;
-        context.fillStyle = lit ? color(owners[i]) : "#d5dadf";
+        context.fillStyle = lit ? color(owners[i]) : dimmed;
         mark(context, owners[i], ...place(xy, i, view, side), r);
       }
     }
+    numbers(context, xy, owners, view, side, ratio);
   }
 
   function place(xy, i, view, side) {
@@ -73,6 +107,7 @@
     };
     let grabbed = null, moved = false;
     canvas.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && view.zoom === 1) return;  // the page scrolls until the plot is zoomed
       event.preventDefault();
       const box = canvas.getBoundingClientRect();
       zoom(event.deltaY < 0 ? 1.25 : 0.8, (event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
@@ -106,7 +141,7 @@
   function show(i, event) {
     tip.hidden = i < 0;
     if (i < 0) return;
-    const lines = [`row ${data.rows[i]}, cluster ${labels[i]}, certainty ${data.certainty[i]}`];
+    const lines = [`row ${data.rows[i]}, cluster ${labels[i]}, probability ${data.certainty[i]}`];
     data.hoverNames.forEach((name, j) => lines.push(`${name}: ${data.hover[i][j]}`));
     tip.textContent = lines.join("\n");
     const right = event.clientX + 16 + tip.offsetWidth > window.innerWidth;
@@ -118,15 +153,15 @@
     const values = bytes(data.kernels[canvas.dataset.kernel]), owners = shorts(data.kernelLabels), n = owners.length;
     canvas.width = n;
     canvas.height = n;
-    const stops = [[255, 255, 255], [107, 174, 214], [8, 48, 107]];
     redraws.push(() => {
+      const stops = ["--k0", "--k1", "--k2"].map((name) => [1, 3, 5].map((k) => parseInt(ink(name).slice(k, k + 2), 16)));
       const context = canvas.getContext("2d"), image = context.createImageData(n, n);
       for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) {
         const t = values[i * n + j] / 127.5, low = Math.min(1, Math.floor(t)), at = 4 * (i * n + j);
         const lit = chosen === null || owners[i] === chosen || owners[j] === chosen;
         for (let k = 0; k < 3; k++) {
           const shade = stops[low][k] + (t - low) * (stops[low + 1][k] - stops[low][k]);
-          image.data[at + k] = lit ? shade : 255 - (255 - shade) * 0.15;
+          image.data[at + k] = lit ? shade : stops[0][k] + (shade - stops[0][k]) * 0.15;
         }
         image.data[at + 3] = 255;
       }
@@ -141,7 +176,7 @@
     let timer = null;
     const draw = () => {
       const index = Number(slider.value);
-      name.textContent = index === 0 ? "start" : `iteration ${index}`;
+      name.textContent = data.iterationNames[index];
       drawPoints(canvas, frames[index], owners, view);
     };
     const stop = () => { clearInterval(timer); timer = null; play.textContent = "Play"; };
@@ -167,7 +202,20 @@
       if (element.tagName === "BUTTON") element.setAttribute("aria-pressed", String(own === chosen));
     }
     document.body.dataset.chosen = chosen === null ? "" : chosen;
-    redraws.forEach((redraw) => redraw());
+    redraw();
+  }
+
+  function redraw() {
+    palette = Array.from({ length: 8 }, (_, k) => ink(`--c${k}`));
+    redraws.forEach((draw) => draw());
+    document.querySelectorAll(".box").forEach(cue);
+  }
+
+  // Shade the side on which a table continues.
+  function cue(box) {
+    const area = box.querySelector(".scroll"), rest = area.scrollWidth - area.clientWidth - area.scrollLeft;
+    box.classList.toggle("more", rest > 1);
+    box.classList.toggle("less", area.scrollLeft > 1);
   }
 
   document.querySelectorAll("canvas[data-view]").forEach(scatter);
@@ -185,8 +233,13 @@
   window.addEventListener("resize", () => {
     if (waiting) return;
     waiting = true;
-    requestAnimationFrame(() => { waiting = false; redraws.forEach((redraw) => redraw()); });
+    requestAnimationFrame(() => { waiting = false; redraw(); });
   });
+  for (const box of document.querySelectorAll(".box"))
+    box.querySelector(".scroll").addEventListener("scroll", () => cue(box), { passive: true });
+  for (const part of document.querySelectorAll("details")) part.addEventListener("toggle", redraw);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  window.addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
   choose(null);
   document.body.dataset.ready = "yes";
 })();

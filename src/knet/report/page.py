@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from knet.estimator import KNet
 from knet.report.findings import Findings, collect
 from knet.stability import Stability
-from knet.tables.whole_files import write_whole
+from knet.tables.whole_files import check_new, write_whole
 
 
 def report(
@@ -39,7 +39,7 @@ def report(
     stability: Stability | None = None,
     n_refits: int = 2,
     random_state: int = 0,
-    overwrite: bool = True,
+    overwrite: bool = False,
 ) -> None:
     """Write a report on a fitted model and the rows X to one HTML file, completely or not at all.
 
@@ -67,10 +67,11 @@ def report(
         Number of refits on samples of the rows, to measure how stable the clusters are; 0 measures no stability.
     random_state : int, default=0
         Seed of the samples.
-    overwrite : bool, default=True
-        Whether an existing file is replaced; with False it is an error.
+    overwrite : bool, default=False
+        Replace an existing file, as the option --force of the command does; otherwise it raises FileExistsError.
     """
     check_is_fitted(model)
+    check_new(Path(path), overwrite=overwrite)
     found = collect(
         model,
         X,

@@ -4,7 +4,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, Self
@@ -107,6 +107,15 @@ class TextOptions:
                 raise ValueError(
                     f"There is no encoding {self.encoding!r}. Use utf-8, utf-16, latin-1 or cp1252, for example."
                 ) from error
+
+    def check_format(self, suffix: str, used: Collection[str]) -> None:
+        """Raise an error if an option was given that files of this format do not use."""
+        header = "header" if self.header else "no-header"
+        given: dict[str, object] = {"sep": self.sep, "decimal": self.decimal, "encoding": self.encoding}
+        given |= {"na": self.na or None, header: self.header}
+        for name, value in given.items():
+            if value is not None and name.removeprefix("no-") not in used:
+                raise ValueError(f"--{name} has no effect on a {suffix} file. Leave it out.")
 
 
 @dataclass(frozen=True)

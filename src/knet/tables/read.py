@@ -19,6 +19,8 @@ from knet.tables.dialect import Dialect, TextOptions
 from knet.tables.formats import READ_TEXT, STDIN, check_suffix
 from knet.tables.whole_files import check_readable
 
+OPTIONS_USED = {".xlsx": ("na", "header"), ".json": ("na",), ".jsonl": ("na",)}  # of TextOptions; text uses all
+
 
 class Source(AbstractContextManager["Source"]):
     """An open table file: its column names are read at once, its rows on request and only once.
@@ -118,6 +120,7 @@ def _open(path: str, suffix: str, options: TextOptions, groups: tuple[int, int] 
         from knet.tables.text import TextFile
 
         return TextFile(path, suffix, options)
+    options.check_format(suffix, OPTIONS_USED.get(suffix, ()))
     if suffix == ".xlsx":
         from knet.tables.rows import ExcelFile
 

@@ -61,6 +61,12 @@ def write_whole(path: Path, content: bytes, *, overwrite: bool = True) -> None:
         temporary.write_bytes(content)
 
 
+def check_new(path: Path, *, overwrite: bool) -> None:
+    """Raise an error before any work if a file exists and may not be replaced."""
+    if not overwrite and path.exists():
+        raise FileExistsError(f"{path} exists already. Use overwrite=True to replace it.")
+
+
 def check_readable(path: Path, what: str = "file") -> None:
     """Raise an error that says whether a file is missing or may not be read."""
     try:
