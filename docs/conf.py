@@ -29,6 +29,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
+smartquotes = False  # options begin with two hyphens, and strings have straight quotes
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "_extensions", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
 templates_path = ["_templates"]

@@ -14,7 +14,7 @@ REQUIREMENT = re.compile(r"(?P<name>[\w-]+)(?:\[(?P<extras>[\w,]+)\])?(?:>=(?P<f
 
 
 def floors(project: dict[str, Any], extras: list[str]) -> dict[str, str]:
-    """Return the floor of each requirement of the project and of some extras; the highest if there are several."""
+    """Return the floor of each requirement of the project and of some extras: the highest if there are several."""
     options = project["optional-dependencies"]
     found: dict[str, str] = {}
     for text in [*project["dependencies"], *(text for extra in extras for text in options[extra])]:

@@ -53,17 +53,20 @@ class ModelRef:
         Device on which workers compute.
     payload : bytes
         The model, without anything that grows with the training rows.
+    reject : float, optional
+        Share of `KNet.predict` at which rows are rejected.
     """
 
     fingerprint: str
     path: str | None
     device: str
     payload: bytes = field(default=b"", repr=False, compare=False)
+    reject: float | None = None
 
     @classmethod
-    def of(cls, model: ModelOrPath, device: str = "cpu") -> "ModelRef":
+    def of(cls, model: ModelOrPath, device: str = "cpu", reject: float | None = None) -> "ModelRef":
         """Return a reference to a fitted model, or to a model file that the workers can read too."""
-        return resolve_model(model, device, load_light)[1]
+        return resolve_model(model, device, load_light, reject)[1]
 
     def load(self) -> LightModel:
         """Return the model; each process reads or unpickles it once and then keeps it in memory."""
@@ -74,14 +77,19 @@ class ModelRef:
 _LOADING = threading.Lock()
 
 
-def resolve_model(model: ModelOrPath, device: str, read: Callable[[str], Any]) -> tuple[Any, ModelRef]:
+def resolve_model(
+    model: ModelOrPath, device: str, read: Callable[[str], Any], reject: float | None = None
+) -> tuple[Any, ModelRef]:
     """Return a fitted model and a reference to it; if `model` is a path, `read` reads the file once."""
     if isinstance(model, str | os.PathLike):
         path = os.path.abspath(os.fspath(model))
-        loaded = read(path)
-        return loaded, ModelRef(fingerprint(loaded), path, device)
-    light = _light(model)
-    return model, ModelRef(fingerprint(light), None, device, dumps(on_device(light, "cpu")))
+        known = read(path)
+        ref = ModelRef(fingerprint(known), path, device, reject=reject)
+    else:
+        known, light = model, _light(model)
+        ref = ModelRef(fingerprint(light), None, device, dumps(on_device(light, "cpu")), reject)
+    _light(known).predictor.threshold(reject)  # an error now, not on a worker
+    return known, ref
 
 
 @lru_cache(KEPT_MODELS)
@@ -127,10 +135,7 @@ def fingerprint(model: "KNet | LightModel") -> str:
         "table": light.extra.get("table"),
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
-    arrays = predictor.scaling.arrays() | {
-        f"encoder.{name}": value for name, value in predictor.encoder.state().items()
-    }
-    arrays |= {name: getattr(predictor, name) for name in ("centers", "landmarks", "weights")}
+    arrays = predictor.arrays() | {f"encoder.{name}": value for name, value in predictor.encoder.state().items()}
     for name, array in sorted(arrays.items()):
         digest.update(f"{name}{array.dtype}{array.shape}".encode())
         digest.update(array.tobytes())
@@ -165,9 +170,11 @@ def numbered_columns(output: str, count: int) -> list[str]:
     return [f"{output}_{k}" for k in range(count)]
 
 
-def columns(predictor: Predictor, X: Floats, outputs: Collection[str]) -> dict[str, NDArray[Any]]:
+def columns(
+    predictor: Predictor, X: Floats, outputs: Collection[str], reject: float | None = None
+) -> dict[str, NDArray[Any]]:
     """Return the chosen outputs of some rows (label, proba, score, embedding) as named columns."""
-    out: dict[str, NDArray[Any]] = {"label": predictor.assign(X)} if "label" in outputs else {}
+    out: dict[str, NDArray[Any]] = {"label": predictor.assign(X, reject)} if "label" in outputs else {}
     if "proba" in outputs:
         out |= _split("proba", predictor.memberships(X))
     if "score" in outputs:
@@ -187,7 +194,7 @@ def label_block(
     """Return the chosen outputs of the rows of a block, as named columns; an empty block has empty columns."""
     model = ref.load()
     with limit_threads(threads):
-        parts = [columns(model.predictor, X, outputs) for X in slices(block, model, dtype)]
+        parts = [columns(model.predictor, X, outputs, ref.reject) for X in slices(block, model, dtype)]
         parts = parts or [columns(model.predictor, np.empty((0, model.n_features), dtype), outputs)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -223,6 +230,8 @@ class Labeler:
         Columns to compute.
     keep : sequence of str
         Columns of the batch to copy to the result, such as an identifier.
+    reject : float in [0, 1), optional
+        Share of the training rows below whose familiarity a row gets the label -1; as in `KNet.predict`.
     threads : int, default=1
         Number of torch threads for one batch.
     device : str, default="cpu"
@@ -247,10 +256,11 @@ class Labeler:
         *,
         outputs: Sequence[str] = ("label",),
         keep: Sequence[str] = (),
+        reject: float | None = None,
         threads: int = 1,
         device: str = "cpu",
     ) -> None:
-        self.ref = ModelRef.of(model, device)
+        self.ref = ModelRef.of(model, device, reject)
         self.outputs, self.keep, self.threads = check_outputs(outputs), keep, threads
 
     def __call__(self, batch: Any) -> Any:

@@ -25,6 +25,7 @@ from knet._fit.plan import Plan, make_plan
 from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callbacks
 from knet._fit.settings import Callback, Settings, check_parameters
 from knet._fit.summary import summarize
+from knet._fit.weights import counted_rows
 from knet._math.arrays import Floats
 from knet._math.centers import find_centers
 from knet._math.separation import path_silhouette
@@ -114,7 +115,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     spectral_embedding_ : ndarray of shape (n_core, columns of U)
         The last U, of the rows that Algorithm 1 ran on: `spectral_indices_`.
     train_indices_ : ndarray of shape (n_train,)
-        Rows that were trained on, and as `n_train_` how many.
+        Rows that were trained on, and as `n_train_` how many; with weights, a row may occur several times.
     start_labels_ : ndarray of shape (n_train,) or None
         With sigma="auto": the partition of the training rows that training started from.
     embeddings_ : ndarray of shape (n_stored, n_sample, n_components)
@@ -185,7 +186,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
     @lazy_on_collections
     @with_callbacks
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the embedding and the clusters of X.
 
         Parameters
@@ -195,6 +196,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             DataFrame a sample is trained on; see `knet.dask.fit`.
         y : ignored
             Present by convention.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts. Whole weights give the model of repeated rows; other weights decide how often a
+            row is drawn for training, a row of mean weight once. A row of weight 0 is labelled but not trained on.
 
         Returns
         -------
@@ -203,16 +207,18 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         """
         check_parameters(type(self).__name__, self.get_params(deep=False))
         with self._columns_restored_on_error():
-            return self._fit(self._validate(X, reset=True))
+            return self._fit(self._validate(X, reset=True), sample_weight)
 
-    def _fit(self, X: Floats) -> Self:
+    def _fit(self, X: Floats, sample_weight: ArrayLike | None) -> Self:
         """Fit on validated rows; the fitted state changes only at the very end."""
         settings = Settings.resolve(self.get_params(deep=False), X.shape[1])
         names = getattr(self, "feature_names_in_", None)
         warn_about(index_columns(X, names))
         rng = random_generator(self.random_state)
-        scaling = learn_scaling(X, settings.scale)
-        plan = make_plan(X, scaling, settings, rng)
+        counted = None if sample_weight is None else counted_rows(sample_weight, len(X), rng)
+        X_counted = X if counted is None else X[counted]
+        scaling = learn_scaling(X_counted, settings.scale)
+        plan = make_plan(X_counted, scaling, settings, rng)
         single = settings.device.type == "mps" or X.dtype == np.float32
         X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator:
@@ -226,6 +232,8 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         warn_about(deciding_column(plan.X, labels[plan.rows], names) + small_clusters(labels, settings.n_clusters))
         self._forget("embeddings_", "extra_")
         self._remember(plan, learned, predictor, labels)
+        if counted is not None:
+            self.train_indices_, self.spectral_indices_ = counted[plan.rows], counted[plan.rows[plan.core]]
         return self
 
     def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
@@ -251,10 +259,19 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         return np.array([f"embedding_{j}" for j in range(self.cluster_centers_.shape[1])], dtype=object)
 
     @lazy_on_collections
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the cluster of each row: the nearest centre in the embedding."""
+    def predict(self, X: ArrayLike, *, reject: float | None = None) -> NDArray[np.int64]:
+        """Return the cluster of each row: the nearest centre in the embedding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        reject : float in [0, 1), default=None
+            If given, a row gets the label -1 if it is less familiar (`score_samples`) than all but this share of the
+            training rows, or if its label is more likely wrong than right (a largest membership below 1/2).
+        """
         X = self._validate(X)
-        return self.predictor_.assign(X)
+        return self.predictor_.assign(X, reject)
 
     def transform(self, X: ArrayLike) -> Floats:
         """Return psi(X), the embedded rows, of shape (n_samples, n_components)."""
@@ -263,13 +280,20 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
     @lazy_on_collections
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`."""
+        """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`.
+
+        The largest membership is an estimate of how often the label is right, made without any known label: it is
+        near 1 for rows of a separated cluster, and lower where clusters overlap or where the rows have no groups.
+        """
         X = self._validate(X)
         return self.predictor_.memberships(X)
 
     @lazy_on_collections
     def score_samples(self, X: ArrayLike) -> Floats:
-        """Return how familiar each row is: the log of its mean kernel value to the training rows, at most 0."""
+        """Return how familiar each row is, at most 0: the log of its mean kernel value to the training rows.
+
+        The kernel is a Gaussian in the scaled columns, whose width is the median distance to the tenth nearest row.
+        """
         X = self._validate(X)
         return self.predictor_.log_degrees(X)
 

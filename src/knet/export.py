@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from knet._network.certainty import LOG_RANGE, MIN_CONFIDENCE
 from knet._network.scaling import FAR
 from knet._network.torch_encoder import torch_network
 from knet.estimator import KNet
@@ -20,6 +21,8 @@ from knet.tables.whole_files import check_new, write_whole
 
 OUTPUTS = ("label", "proba", "embedding")
 CHECK_ROWS = 500
+MAX_SHARE_APART = 0.01  # of the rows of the check, that only the graph or only the model rejects
+LEAD = 1e-6  # of the largest membership, in logarithms: far rows would have equal ones in single precision
 LARGE_RATIO = 1e8  # beyond it, asinh(x) = asinh(1e8) + log(x / 1e8) to the last digit
 
 
@@ -34,12 +37,21 @@ class Graph(nn.Module):
     middle: Tensor
     centers: Tensor
     heights: Tensor
+    hinge_directions: Tensor
+    hinge_offsets: Tensor
+    hinge_slopes: Tensor
+    hinge_range: Tensor
+    places: Tensor
+    place_weights: Tensor
+    place_width: Tensor
 
-    def __init__(self, model: KNet, fill: NDArray[np.float64]) -> None:
+    def __init__(self, model: KNet, fill: NDArray[np.float64], reject: float | None = None) -> None:
         super().__init__()
         predictor = model.predictor_
-        self.encoder, self.spread = torch_network(predictor.encoder), predictor.spread
-        for name, value in {**predictor.scaling.arrays(), "fill": fill}.items():
+        self.encoder, self.spread, self.side = torch_network(predictor.encoder), predictor.spread, predictor.side
+        self.is_certain, self.threshold = predictor.certainty is not None, predictor.threshold(reject)
+        certainty = {} if predictor.certainty is None else predictor.certainty.arrays()
+        for name, value in {**predictor.scaling.arrays(), **certainty, "fill": fill}.items():
             self.register_buffer(name, torch.from_numpy(value.astype(predictor.centers.dtype)))
         for name, value in zip(("middle", "centers", "heights"), predictor.frame, strict=True):
             self.register_buffer(name, torch.from_numpy(value))
@@ -49,11 +61,36 @@ class Graph(nn.Module):
         X = torch.where(torch.isnan(X), self.fill, X)
         heavy = self.tail_width > 0
         X = torch.where(heavy, _asinh((X - self.tail_center) / torch.where(heavy, self.tail_width, 1)), X)
-        Psi = self.encoder(((X - self.shift) / self.scale).clamp(-FAR, FAR))[0]
+        Z = ((X - self.shift) / self.scale).clamp(-FAR, FAR)
+        Psi = self.encoder(Z)[0]
         # -||psi - c||^2 / 2 without ||psi||^2 / 2: for far rows, its rounding would exceed the differences of centres.
         S = torch.addmm(self.heights, (Psi - self.middle).to(self.centers.dtype), self.centers.mT)
-        P = torch.softmax((S - S.amax(1, keepdim=True)) / self.spread, dim=1)
-        return S.argmax(1), P.to(Psi.dtype), Psi
+        labels = S.argmax(1)
+        own = torch.arange(len(self.centers)) == labels[:, None]
+        P = torch.softmax(torch.where(own, 0, self._exponents(Z, Psi, S).clamp(max=-LEAD)), dim=1)
+        if self.threshold is not None:
+            rejected = (self._familiarity(Z) < self.threshold) | (P.amax(1) < MIN_CONFIDENCE)
+            labels = torch.where(rejected, -1, labels)
+        return labels, P.to(Psi.dtype), Psi
+
+    def _exponents(self, Z: Tensor, Psi: Tensor, S: Tensor) -> Tensor:
+        """Return the logarithms of the memberships, up to a constant per row [PROBA]."""
+        top = S.amax(1, keepdim=True)
+        if not self.is_certain:
+            return (S - top) / self.spread
+        level, low, high = self.hinge_range.to(S.dtype)
+        hinges = (Z @ self.hinge_directions - self.hinge_offsets).relu()
+        logs = ((hinges @ self.hinge_slopes).to(S.dtype) + level).clamp(low, high).clamp(*LOG_RANGE)
+        nearest = ((Psi - self.middle).to(S.dtype).square().sum(1, keepdim=True) - 2 * top).clamp(min=0)
+        exponents: Tensor = 2 * (S - top) / (nearest + self.side) * logs.exp()[:, None]
+        return exponents
+
+    def _familiarity(self, Z: Tensor) -> Tensor:
+        """Return log of the mean kernel value between scaled rows and the training rows [FAMILIAR]."""
+        Z, places = (array - self.places.mean(0) for array in (Z, self.places))
+        D2 = (Z.square().sum(1, keepdim=True) + places.square().sum(1) - 2 * Z @ places.mT).clamp(min=0)
+        shares = (self.place_weights / self.place_weights.sum()).log()
+        return torch.logsumexp(D2.double() * (-0.5 / self.place_width.double().square()) + shares, dim=1)
 
 
 def _asinh(X: Tensor) -> Tensor:
@@ -69,6 +106,7 @@ def to_onnx(
     columns: Sequence[str] | None = None,
     fill: Sequence[float | None] | None = None,
     *,
+    reject: float | None = None,
     overwrite: bool = False,
 ) -> float:
     """Write a model as an ONNX graph with the input `X` and the outputs `label`, `proba` and `embedding`.
@@ -85,6 +123,8 @@ def to_onnx(
         Names of the columns of `X`, stored in the graph's metadata.
     fill : sequence of float or None, optional
         Value that replaces NaN in each column; with None, NaN stays and makes the row's results NaN.
+    reject : float in [0, 1), optional
+        Share of the training rows below whose familiarity a row gets the label -1; as in `KNet.predict`.
     overwrite : bool, default=False
         Replace an existing file, as the option --force of the command does; otherwise it raises FileExistsError.
 
@@ -102,12 +142,12 @@ def to_onnx(
     onnx, runtime = _needed()
     values = [None] * model.n_features_in_ if fill is None else list(fill)
     gaps = np.array([np.nan if value is None else value for value in values])
-    graph = Graph(model, gaps).eval()
+    graph = Graph(model, gaps, reject).eval()
     proto = _trace(graph, model.n_features_in_)
     names = list(columns) if columns is not None else [f"x{j}" for j in range(model.n_features_in_)]
     onnx.helper.set_model_props(proto, {"columns": json.dumps(names), "producer": "knet"})
     content = proto.SerializeToString()
-    error = _check(model, runtime.InferenceSession(content, providers=["CPUExecutionProvider"]))
+    error = _check(model, reject, runtime.InferenceSession(content, providers=["CPUExecutionProvider"]))
     write_whole(Path(path), content, overwrite=overwrite)
     return error
 
@@ -153,15 +193,16 @@ def _trace(graph: Graph, n_features: int) -> Any:
     return program.model_proto
 
 
-def _check(model: KNet, session: Any) -> float:
+def _check(model: KNet, reject: float | None, session: Any) -> float:
     """Compare graph and model on random rows around the training data; return the largest difference."""
     predictor = model.predictor_
     noise = np.random.default_rng(0).normal(size=(CHECK_ROWS, model.n_features_in_))
     X = predictor.scaling.inverse(noise).astype(predictor.centers.dtype)
     label, proba, embedding = session.run(list(OUTPUTS), {"X": X})
-    own, memberships = predictor.assign(X), predictor.memberships(X)
-    rows = np.arange(len(X))
-    apart = np.abs(memberships[rows, label] - memberships[rows, own])  # labels may differ only in ties, by rounding
-    if apart.max() > 1e-4:
+    own, memberships = predictor.assign(X, reject), predictor.memberships(X)
+    rows = np.flatnonzero((label >= 0) & (own >= 0))
+    apart = np.abs(memberships[rows, label[rows]] - memberships[rows, own[rows]])
+    # Labels may differ only in ties, and rejections only at the threshold, by rounding.
+    if apart.max(initial=0) > 1e-4 or np.mean((label < 0) != (own < 0)) > MAX_SHARE_APART:
         raise KNetError("The ONNX graph labels rows differently than the model, so it was not written.")
     return float(max(np.abs(proba - memberships).max(), np.abs(embedding - predictor.embed(X)).max()))

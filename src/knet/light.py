@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from knet._fit import validation as rules
 from knet._math.arrays import Floats
+from knet._network.certainty import Certainty
 from knet._network.rows import RowEncoder, RowMLP
 from knet._network.scaling import Scaling, float_dtype
 from knet.exceptions import ModelFileError
@@ -87,9 +88,9 @@ class LightModel:
         """Number of clusters."""
         return len(self.predictor.centers)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the cluster of each row: the nearest centre in the embedding."""
-        return self.predictor.assign(self.numbers(X))
+    def predict(self, X: ArrayLike, *, reject: float | None = None) -> NDArray[np.int64]:
+        """Return the cluster of each row; with `reject`, -1 for rows that are rejected, as in `KNet.predict`."""
+        return self.predictor.assign(self.numbers(X), reject)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`."""
@@ -198,11 +199,13 @@ def encoder_state(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]
 
 def restore_predictor(header: Mapping[str, Any], arrays: Mapping[str, Any], encoder: RowEncoder) -> Predictor:
     """Return the predictor of a model file."""
+    has_certainty = "places" in arrays
     return Predictor(
         scaling=Scaling(**{column.name: arrays[column.name] for column in fields(Scaling)}),
         encoder=encoder,
         sigma=float(header["sigma"]),
         spread=float(header["spread"]),
+        certainty=Certainty(**{part.name: arrays[part.name] for part in fields(Certainty)}) if has_certainty else None,
         **{name: arrays[name] for name in ("centers", "landmarks", "weights")},
     )
 

@@ -29,14 +29,16 @@ MAX_DEPTH = 64  # of objects inside objects in a header
 class Array:
     """What an array of a model file must be.
 
-    `shape` names the length of each axis: d columns, c clusters, e columns of the embedding, m landmarks. The same
-    letter is the same length in all arrays. `like_encoder` asks for the dtype of the centres, which the encoder uses.
+    `shape` names the length of each axis: d columns, c clusters, e columns of the embedding, m landmarks, u hinges,
+    p places, q quantiles, or a number of one digit. The same letter is the same length in all arrays. `like_encoder`
+    asks for the dtype of the centres, which the encoder uses. Of the arrays of one `part`, a file has all or none.
     """
 
     shape: str
     positive: bool = False
     not_negative: bool = False
     like_encoder: bool = False
+    part: str | None = None
 
 
 ARRAYS: dict[str, Array] = {
@@ -47,6 +49,14 @@ ARRAYS: dict[str, Array] = {
     "centers": Array("ce", like_encoder=True),
     "landmarks": Array("me", like_encoder=True),
     "weights": Array("m", positive=True),
+    "hinge_directions": Array("du", part="certainty"),
+    "hinge_offsets": Array("u", part="certainty"),
+    "hinge_slopes": Array("u", part="certainty"),
+    "hinge_range": Array("3", part="certainty"),
+    "places": Array("pd", part="certainty"),
+    "place_weights": Array("p", positive=True, part="certainty"),
+    "place_width": Array("1", positive=True, part="certainty"),
+    "score_quantiles": Array("q", part="certainty"),
 }
 
 
@@ -125,9 +135,11 @@ def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
     n_clusters = header["params"].get("n_clusters")
     if not isinstance(n_clusters, int) or isinstance(n_clusters, bool):
         raise ModelFileError(f"n_clusters must be an integer. Got {_short(repr(n_clusters))}")
-    sizes: Sizes = {"d": header["n_features"], "c": n_clusters}
+    sizes: Sizes = {"d": header["n_features"], "c": n_clusters, **{str(digit): digit for digit in range(10)}}
+    parts = {None, *(ARRAYS[name].part for name in kinds if name in ARRAYS)}
     for name, array in ARRAYS.items():
-        _check_array(name, array, kinds, sizes)
+        if array.part in parts:
+            _check_array(name, array, kinds, sizes)
     own = {name: kind for name, kind in kinds.items() if name.startswith(ENCODER)}
     unknown = sorted(kinds.keys() - ARRAYS.keys() - own.keys())
     if unknown:

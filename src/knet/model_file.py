@@ -23,7 +23,7 @@ from knet._network.torch_encoder import TorchEncoder, on_device, torch_dtype
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
 from knet.light import FORMAT, FORMAT_VERSION, OPTIONAL, digest_of, encoder_state, read_file, restore_predictor
-from knet.model_checks import ARRAYS, ENCODER, check_header, check_shapes, check_values
+from knet.model_checks import ENCODER, check_header, check_shapes, check_values
 from knet.predictor import Predictor
 from knet.tables.whole_files import check_new, write_whole
 
@@ -59,10 +59,8 @@ def save(
     check_is_fitted(model)
     check_new(Path(path), overwrite=overwrite)
     predictor = model.predictor_
-    scaling = predictor.scaling.arrays()
-    arrays = {name: scaling[name] if name in scaling else getattr(predictor, name) for name in ARRAYS}
-    arrays |= {ENCODER + name: value for name, value in predictor.encoder.state().items()}
-    arrays = {name: np.asarray(value, order="C") for name, value in arrays.items()}
+    state = {ENCODER + name: value for name, value in predictor.encoder.state().items()}
+    arrays = {name: np.asarray(value, order="C") for name, value in {**predictor.arrays(), **state}.items()}
     params, unsaved = _plain_params(model)
     header = {
         "format_version": FORMAT_VERSION,

@@ -6,6 +6,7 @@ NumPy is all that it needs: a row is labelled without torch, scikit-learn and Sc
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from knet._math.arrays import Floats
 from knet._math.distances import LOG_FLOOR, row_blocks, squared_distances
 from knet._math.threads import in_threads
+from knet._network.certainty import MIN_CONFIDENCE, Certainty
 from knet._network.rows import RowEncoder
 from knet._network.scaling import Scaling, float_dtype
 
@@ -41,6 +43,9 @@ class Predictor:
         Mean squared distance to the nearest centre per dimension, the temperature of the memberships.
     landmarks, weights : ndarrays of shape (m, d') and (m,)
         Summary of the embedded training rows: their degrees are sums over it.
+    certainty : Certainty, or None
+        How sure the model is of a row and how familiar the row is; None in a model file of an earlier version, whose
+        memberships and scores come from the embedding alone.
     """
 
     scaling: Scaling
@@ -50,6 +55,12 @@ class Predictor:
     spread: float
     landmarks: Floats
     weights: Floats
+    certainty: Certainty | None = None
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return all arrays except those of the encoder by name, as a model file stores them."""
+        own = {name: getattr(self, name) for name in ("centers", "landmarks", "weights")}
+        return {**self.scaling.arrays(), **own, **({} if self.certainty is None else self.certainty.arrays())}
 
     def features(self, block: NDArray[Any]) -> Floats:
         """Return what the encoder gets: rows with scaled columns, in the precision of the encoder."""
@@ -64,35 +75,58 @@ class Predictor:
 
         return self._in_blocks(fill, X, out)
 
-    def assign(self, X: Floats) -> NDArray[np.int64]:
-        """Return the nearest centre of every row."""
+    def assign(self, X: Floats, reject: float | None = None) -> NDArray[np.int64]:
+        """Return the nearest centre of every row, or -1 for a row that is rejected.
+
+        With `reject`, a row gets -1 if it is less familiar than all but this share of the training rows, or if its
+        largest membership is below 1/2.
+        """
         out = np.empty(len(X), np.int64)
+        threshold = self.threshold(reject)
 
         def fill(model: Predictor, rows: slice) -> None:
-            out[rows] = model._nearest(model._embed_block(X[rows]))
+            Z = model.features(X[rows])
+            Psi = model.encoder(Z)
+            if model.certainty is None or threshold is None:
+                out[rows] = model.scores(Psi).argmax(1)
+            else:
+                P, nearest = model._memberships(Z, Psi)
+                rejected = (model.certainty.familiarity(Z) < threshold) | (P.max(1) < MIN_CONFIDENCE)
+                out[rows] = np.where(rejected, -1, nearest)
 
         return self._in_blocks(fill, X, out)
 
+    def threshold(self, reject: float | None) -> float | None:
+        """Return the familiarity below which a row is rejected; None if no row is. Raise if `reject` is not a share."""
+        if reject is None:
+            return None
+        if isinstance(reject, bool) or not isinstance(reject, Real) or not 0 <= reject < 1:
+            raise ValueError(f"The 'reject' parameter must be None or a number in [0, 1). Got {reject!r} instead.")
+        if self.certainty is None:
+            raise ValueError("The model cannot reject rows: an earlier version of knet fitted it. Fit it again.")
+        return self.certainty.threshold(float(reject))
+
     def memberships(self, X: Floats) -> Floats:
-        """Return soft memberships, (n, c): a mixture of equal round Gaussians at the centres."""
+        """Return soft memberships, (n, c), whose largest says how often the label is right [PROBA]."""
         out = np.empty((len(X), len(self.centers)), float_dtype(X))
 
         def fill(model: Predictor, rows: slice) -> None:
-            Psi = model._embed_block(X[rows])
-            D2 = squared_distances(Psi, model.centers).astype(np.float64)
-            P = np.exp(-0.5 * (D2 - D2.min(1, keepdims=True)) / self.spread)
-            P /= P.sum(1, keepdims=True)
-            out[rows] = _with_argmax(P.astype(out.dtype), model._nearest(Psi))
+            Z = model.features(X[rows])
+            P, nearest = model._memberships(Z, model.encoder(Z))
+            out[rows] = _with_argmax(P.astype(out.dtype), nearest)
 
         return self._in_blocks(fill, X, out)
 
     def log_degrees(self, X: Floats) -> Floats:
-        """Return log of the mean kernel value between every row and the training rows; finite for any row."""
+        """Return log of the mean kernel value between every row and the training rows [FAMILIAR]; always finite."""
         out = np.empty(len(X), float_dtype(X))
         log_total = np.log(self.weights.sum())
 
         def fill(model: Predictor, rows: slice) -> None:
-            out[rows] = model._log_degrees(model._embed_block(X[rows])) - log_total
+            if model.certainty is None:
+                out[rows] = model._log_degrees(model._embed_block(X[rows])) - log_total
+            else:
+                out[rows] = model.certainty.familiarity(model.features(X[rows]))
 
         return self._in_blocks(fill, X, out)
 
@@ -148,6 +182,7 @@ class Predictor:
             encoder=self.encoder.astype(single),
             centers=self.centers.astype(single),
             landmarks=self.landmarks.astype(single),
+            certainty=None if self.certainty is None else self.certainty.astype(single),
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -158,13 +193,41 @@ class Predictor:
         """Scale and encode one block of rows, in the precision of the model."""
         return self.encoder(self.features(block))
 
-    def _nearest(self, Psi: Floats) -> NDArray[np.intp]:
-        """Return the nearest centre of embedded rows: that with the largest psi c' - ||c||^2 / 2, from their middle."""
+    def _memberships(self, Z: Floats, Psi: Floats) -> tuple[Floats, NDArray[np.intp]]:
+        """Return the memberships of scaled and embedded rows, and their nearest centres."""
+        scores = self.scores(Psi)
+        if self.certainty is None:
+            exponents = (scores - scores.max(1, keepdims=True)) / self.spread
+        else:
+            exponents = -self.gaps(Psi, scores) * self.certainty.sharpness(Z)[:, None]
+        P = np.exp(exponents)
+        P /= P.sum(1, keepdims=True)
+        return P, scores.argmax(1)
+
+    def gaps(self, Psi: Floats, scores: Floats) -> Floats:
+        """Return how much farther than its own centre each centre is from embedded rows, (n, c) [PROBA].
+
+        The difference of the squared distances, divided by the squared distance to the own centre plus that between
+        neighbouring centres. Far from all centres it tends to 0.
+        """
+        top = scores.max(1)
+        nearest = np.maximum(np.square((Psi - self.frame[0]).astype(np.float64)).sum(1) - 2 * top, 0)
+        gaps: Floats = 2 * (top[:, None] - scores) / (nearest + self.side)[:, None]
+        return gaps
+
+    def scores(self, Psi: Floats) -> Floats:
+        """Return psi c' - ||c||^2 / 2 of embedded rows, from the middle of the centres; largest for the nearest one."""
         middle, centers, heights = self.frame
-        scores = (Psi - middle).astype(centers.dtype, copy=False) @ centers.T
+        scores: Floats = (Psi - middle).astype(centers.dtype, copy=False) @ centers.T
         scores += heights
-        nearest: NDArray[np.intp] = scores.argmax(1)
-        return nearest
+        return scores
+
+    @cached_property
+    def side(self) -> float:
+        """The squared distance between neighbouring centres: the median over clusters; at least the spread."""
+        D2 = squared_distances(self.frame[1], self.frame[1])
+        np.fill_diagonal(D2, np.inf)
+        return max(float(np.median(D2.min(1))), self.spread) if len(D2) > 1 else 1.0
 
     @cached_property
     def frame(self) -> tuple[Floats, Floats, Floats]:

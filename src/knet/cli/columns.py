@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from knet.cli.messages import say
 from knet.cli.options import ColumnOptions
-from knet.tables.conversion import Conversion, near_miss
+from knet.tables.conversion import Conversion, near_miss, to_numbers
 from knet.tables.dialect import TextOptions
 from knet.tables.learn import Choices, learn
 from knet.tables.read import Source
@@ -29,6 +29,7 @@ def read_to_fit(data: str, options: ColumnOptions, text: TextOptions) -> tuple[p
             impute=options.impute is not None,
             one_hot=options.one_hot,
             dates=options.dates,
+            weight=options.weight,
             unnamed=source.unnamed,
         )
         table = source.read()
@@ -49,6 +50,11 @@ def _split(names: list[str], source: Source) -> list[str]:
 def to_named_table(X: NDArray[np.float64], recipe: Conversion) -> pa.Table:
     """Return rows of numbers with the column names that the model uses."""
     return pa.table(list(np.ascontiguousarray(X.T)), names=recipe.outputs)
+
+
+def row_weights(table: pa.Table, name: str | None) -> NDArray[np.float64] | None:
+    """Return how often each row counts; None without a weight column."""
+    return None if name is None else to_numbers(table[name], "number")
 
 
 def find_id_column(source: Source, recipe: Conversion, id_col: str | None) -> str | None:
@@ -93,11 +99,11 @@ class Agreement:
         self.found: list[NDArray[np.int64]] = []
 
     def add(self, table: pa.Table, labels: NDArray[np.int64]) -> None:
-        """Add a batch of rows."""
+        """Add a batch of rows, except those that were rejected."""
         known = known_labels(table, self.target)
         if known is not None:
-            self.known.append(known)
-            self.found.append(labels)
+            self.known.append(known[labels >= 0])
+            self.found.append(labels[labels >= 0])
 
     def scores(self) -> dict[str, Any]:
         """Return NMI, adjusted Rand index and matched accuracy; nothing without known labels."""

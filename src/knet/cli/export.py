@@ -14,6 +14,7 @@ EXAMPLES = "Example:  knet export m.safetensors --onnx m.onnx"
 def export(
     model: opt.ModelFile,
     onnx: Annotated[Path, typer.Option(help="The .onnx file to write.")],
+    reject: opt.Reject = None,
     as_json: opt.Json = False,
     force: opt.Force = False,
 ) -> None:
@@ -33,6 +34,6 @@ def export(
         for column in recipe.columns
         for _ in column.outputs
     ]
-    difference = to_onnx(fitted, onnx, recipe.outputs, fills, overwrite=force)
+    difference = to_onnx(fitted, onnx, recipe.outputs, fills, reject=reject, overwrite=force)
     summary = {"onnx": str(onnx), "inputs": recipe.outputs, "largest_difference": difference}
     print_summary(summary, as_json=as_json)

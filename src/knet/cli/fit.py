@@ -33,6 +33,7 @@ def fit(
     report: Annotated[Path | None, typer.Option(help="Report to write, one .html file.")] = None,
     id_col: opt.IdCol = None,
     target: opt.Target = None,
+    weight: opt.Weight = None,
     columns: opt.Columns = None,
     drop: opt.Drop = None,
     impute: opt.Impute = None,
@@ -60,7 +61,7 @@ def fit(
     Without --output and --labels, the labels are written to standard output as CSV.
     """
     opt.check_inputs(data)
-    chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
+    chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates, weight)
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)
     files = OutputFiles(output, labels, report, force)
@@ -76,11 +77,11 @@ def fit(
         **({} if max_iter is None else {"max_iter": max_iter}),
     }
     opt.check_parameters(params)
-    from knet.cli.columns import check_id_name, read_to_fit, to_named_table  # slow: after the checks
+    from knet.cli.columns import check_id_name, read_to_fit, row_weights, to_named_table  # slow: after the checks
 
     check_id_name(id_col)
     table, recipe = read_to_fit(data, chosen, text)
-    X = to_named_table(recipe.apply(table), recipe)
+    X, weights = to_named_table(recipe.apply(table), recipe), row_weights(table, weight)
     from knet import Advanced, KNet  # slower still: after the table has been read
     from knet.cli.progress import fit_messages
 
@@ -88,7 +89,7 @@ def fit(
     with limit_threads(threads):
         started = time.perf_counter()
         with fit_messages():
-            model = KNet(**params).fit(X)
+            model = KNet(**params).fit(X, sample_weight=weights)
         model.extra_ = {"table": recipe.to_json()}  # as after `load`: the report writes values as in the table
         summary = _summarize(model, table, recipe, time.perf_counter() - started)
         results = Results(model, table, recipe, X, files)

@@ -22,11 +22,21 @@ ModelFile: TypeAlias = Annotated[Path, typer.Argument(help="Model file, written 
 Output: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
 ]
+Reject: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        help="Give the label -1 to rows that are less familiar than all but this share of the training rows, "
+        "for example 0.05, or more likely wrong than right."
+    ),
+]
 IdCol: TypeAlias = Annotated[
     str | None, typer.Option(help="Column that identifies rows; copied to the output, not used for clustering.")
 ]
 Target: TypeAlias = Annotated[
     str | None, typer.Option(help="Column with known labels; only compared with the clusters, not used for clustering.")
+]
+Weight: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column that says how often each row counts; not used for clustering itself.")
 ]
 Header: TypeAlias = Annotated[
     bool | None,
@@ -71,6 +81,7 @@ class ColumnOptions:
     impute: str | None
     one_hot: bool
     dates: bool
+    weight: str | None = None
 
     def check(self) -> None:
         """Raise an error if a value is not allowed."""

@@ -34,6 +34,7 @@ def predict(
         bool, typer.Option("--score", help="Add a score: higher is more typical; the maximum is 0.")
     ] = False,
     embedding: Annotated[bool, typer.Option("--embedding", help="Add the embedded row.")] = False,
+    reject: opt.Reject = None,
     id_col: opt.IdCol = None,
     target: opt.Target = None,
     header: opt.Header = None,
@@ -60,7 +61,7 @@ def predict(
     asked = {"label": True, "proba": proba, "score": score, "embedding": embedding}
     results = [name for name, wanted in asked.items() if wanted]
     if dask is None:
-        request = TableRequest(model, data, output, results, id_col, target, text, device, force)
+        request = TableRequest(model, data, output, results, id_col, target, text, device, force, reject)
         request.run(threads, as_json=as_json)
         return
     if output is None or target is not None or data == "-":
@@ -73,6 +74,7 @@ def predict(
         data,
         output,
         results,
+        reject=reject,
         id_col=id_col,
         text=text,
         device="cpu" if device == "auto" else device,
@@ -116,6 +118,7 @@ class TableRequest:
     text: TextOptions
     device: str
     force: bool
+    reject: float | None = None
 
     def run(self, threads: int | None, *, as_json: bool) -> None:
         """Check the files, write the results and print the summary."""
@@ -150,7 +153,9 @@ class TableRequest:
         from knet.tables.write import write_batches
 
         model, recipe = load_light_model(self.model, self.device)
-        started, sizes, agreement = time.perf_counter(), np.zeros(model.n_clusters, np.int64), Agreement(self.target)
+        model.predictor.threshold(self.reject)  # an error before anything is written
+        counts = np.zeros(1 + model.n_clusters, np.int64)  # rejected rows, then the clusters
+        started, agreement = time.perf_counter(), Agreement(self.target)
         with Source(self.data, replace(self.text, prior=recipe.dialect)) as source:
             note_source(source)
             id_name = find_id_column(source, recipe, self.id_col)
@@ -162,9 +167,9 @@ class TableRequest:
 
             def batches() -> Iterator[pa.Table]:
                 for table in count_rows(source.batches(types), source):
-                    out = columns(model.predictor, recipe.apply(table), self.results)
+                    out = columns(model.predictor, recipe.apply(table), self.results, self.reject)
                     if "label" in out:
-                        sizes[:] += np.bincount(out["label"], minlength=model.n_clusters)
+                        counts[:] += np.bincount(out["label"] + 1, minlength=len(counts))
                         agreement.add(table, out["label"])
                     yield pa.table(({} if id_name is None else {id_name: table[id_name]}) | out)
 
@@ -173,7 +178,8 @@ class TableRequest:
         return {
             "rows": n_rows,
             "seconds": round(time.perf_counter() - started, 2),
-            **({"sizes": sizes.tolist()} if "label" in self.results else {}),
+            **({"sizes": counts[1:].tolist()} if "label" in self.results else {}),
+            **({} if self.reject is None else {"rejected": int(counts[0])}),
             **agreement.scores(),
             **({} if self.output is None else {"output": str(self.output)}),
         }

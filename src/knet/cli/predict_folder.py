@@ -26,6 +26,7 @@ def predict_folder(
     folder: Path,
     results: Sequence[str],
     *,
+    reject: float | None,
     id_col: str | None,
     text: TextOptions,
     device: str,
@@ -40,7 +41,7 @@ def predict_folder(
         note_source(source)
         id_name = find_id_column(source, recipe, id_col)
         recipe.types(source.names)
-    job = files.Job(ModelRef.of(model, device), recipe, tuple(results), id_name, text, threads)
+    job = files.Job(ModelRef.of(model, device, reject), recipe, tuple(results), id_name, text, threads)
     started, sizes, unseen = time.perf_counter(), np.zeros(model.n_clusters, np.int64), Counter[str]()
     n_rows = n_labelled = n_skipped = 0
     with files.cluster(spec) as client:
@@ -58,6 +59,7 @@ def predict_folder(
         "parts": len(parts),
         "skipped": n_skipped,
         "sizes": sizes.tolist(),
+        **({} if reject is None else {"rejected": n_rows - int(sizes.sum())}),
         "seconds": round(seconds, 2),
         "rows_per_second": round(n_labelled / seconds),
         "output": str(folder),

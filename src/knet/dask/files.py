@@ -71,6 +71,7 @@ class Job:
         """Return the facts that must be equal in all files of a folder."""
         return {
             "model": self.ref.fingerprint,
+            "reject": self.ref.reject,
             "outputs": list(self.outputs),
             "id": self.id_col,
             "rows_per_part": PART_ROWS,
@@ -226,11 +227,12 @@ def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
     """Write the labels of a file part, and its origin, number of rows and cluster sizes into the metadata."""
     predictor = job.ref.load().predictor
     recipe = Conversion(job.recipe.columns)
-    sizes: NDArray[np.int64] = np.zeros(len(predictor.centers), np.int64)
+    counts: NDArray[np.int64] = np.zeros(1 + len(predictor.centers), np.int64)  # rejected rows, then the clusters
 
     def labelled(X: NDArray[np.float64], ids: Any) -> pa.Table:
-        out = columns(predictor, X, {"label", *job.outputs})  # the sizes need labels, also if no column is written
-        sizes[:] += np.bincount(out["label"], minlength=len(sizes))
+        outputs = {"label", *job.outputs}  # the sizes need labels, also if no column is written
+        out = columns(predictor, X, outputs, job.ref.reject)
+        counts[:] += np.bincount(out["label"] + 1, minlength=len(counts))
         if "label" not in job.outputs:
             del out["label"]
         return pa.table(({} if job.id_col is None else {job.id_col: ids}) | out)
@@ -241,7 +243,7 @@ def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
         sink = Sink(empty.schema, temporary, ".parquet")
         for table in source.batches(recipe.types(source.names, job.id_col)):
             sink.write(labelled(recipe.apply(table), None if job.id_col is None else table[job.id_col]))
-        facts = {**origin, "rows": int(sizes.sum()), "sizes": sizes.tolist()}
+        facts = {**origin, "rows": int(counts.sum()), "sizes": counts[1:].tolist()}
         sink.writer.add_key_value_metadata({KEY: json.dumps(facts)})
         sink.close()
     return Done(facts["rows"], facts["sizes"], skipped=False, unseen=recipe.unseen)

@@ -30,7 +30,7 @@ from knet.dask.tree import reduce_blocks
 from knet.model_file import load
 
 
-def predict(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
+def predict(model: ModelOrPath, X: Any, *, reject: float | None = None, threads: int = 1, device: str = "cpu") -> Any:
     """Return the cluster of each row, lazily.
 
     Parameters
@@ -39,6 +39,8 @@ def predict(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu"
         A fitted model, which is sent to the workers; or a file that every worker reads itself.
     X : dask.array.Array or dask.dataframe.DataFrame of shape (n_samples, n_features)
         Rows, in blocks of any length, also of unknown length. Columns are checked now, values during the computation.
+    reject : float in [0, 1), optional
+        Share of the training rows below whose familiarity a row gets the label -1; as in `KNet.predict`.
     threads : int, default=1
         Number of torch threads for one block.
     device : str, default="cpu"
@@ -49,7 +51,7 @@ def predict(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu"
     labels : dask.array.Array, or dask.dataframe.Series named "label" with the index of X
         Clusters, in the blocks of X.
     """
-    return LazyModel(model, X, threads, device).column("label", np.int64)
+    return LazyModel(model, X, threads, device, reject).column("label", np.int64)
 
 
 def score_samples(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
@@ -76,6 +78,7 @@ def label(
     *,
     outputs: Sequence[str] = ("label",),
     keep: Sequence[str] = (),
+    reject: float | None = None,
     threads: int = 1,
     device: str = "cpu",
 ) -> Any:
@@ -83,7 +86,7 @@ def label(
 
     Parameters
     ----------
-    model, X, threads, device
+    model, X, reject, threads, device
         As in `predict`; X is a Dask DataFrame.
     outputs : sequence of {"label", "proba", "score", "embedding"}, default=("label",)
         Columns to compute: label, proba_0 ..., score, embedding_0 ...
@@ -99,7 +102,7 @@ def label(
         raise TypeError(f"knet.dask.label needs a Dask DataFrame. Got {type(X).__name__}; use predict for arrays.")
     keep = check_kept(keep, list(X.columns), ())
     names = [name for name in X.columns if name not in keep]
-    lazy = LazyModel(model, X[names], threads, device)
+    lazy = LazyModel(model, X[names], threads, device, reject)
     no_rows = np.empty((0, lazy.model.n_features_in_), lazy.dtype)
     made = columns(lazy.model.predictor_, no_rows, check_outputs(outputs))
     meta = X._meta[check_kept(keep, list(X.columns), made)].assign(**made)
@@ -121,11 +124,11 @@ class LazyModel:
         Of the numbers that the model receives, by the rules for rows in memory.
     """
 
-    def __init__(self, model: ModelOrPath, X: Any, threads: int, device: str) -> None:
+    def __init__(self, model: ModelOrPath, X: Any, threads: int, device: str, reject: float | None = None) -> None:
         rules.check_parameter("knet.dask", "threads", threads, [], [rules.integer(1)])
-        self.model, ref = resolve_model(model, device, load)
+        self.model, ref = resolve_model(model, device, load, reject)
         self.node = dask.delayed(
-            ref, name=f"knet-model-{dask.base.tokenize(ref.fingerprint, ref.path, device)}", traverse=False
+            ref, name=f"knet-model-{dask.base.tokenize(ref.fingerprint, ref.path, device, reject)}", traverse=False
         )
         self.X, self.threads = check_collection(X), threads
         self.dtype: np.dtype[Any] = self.model._validate(example_row(self.X)).dtype
@@ -197,5 +200,5 @@ def example_row(X: Any) -> Any:
     """Return a row of zeros with the columns and dtypes of a collection, to check them without computing rows."""
     if isinstance(X, da.Array):
         return np.zeros((1, X.shape[1]), X.dtype)
-    rules.check_columns(X._meta_nonempty)  # before pandas 3, text has the dtype object: values show that it is text
+    rules.check_columns(X._meta)
     return pd.DataFrame(np.zeros((1, X.shape[1])), columns=X.columns).astype(dict(X.dtypes))

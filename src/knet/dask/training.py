@@ -52,6 +52,7 @@ def fit(
     model: KNet,
     X: Any,
     y: Any = None,
+    sample_weight: None = None,
     *,
     sample_size: int = SAMPLE_ROWS,
     refine: int = 0,
@@ -68,6 +69,8 @@ def fit(
         Rows to cluster.
     y : ignored
         Present by convention.
+    sample_weight : None
+        Weights are supported for rows in memory only.
     sample_size : int, default=50_000
         Number of rows to draw; see `sample`. The model's `random_state` decides which rows.
     refine : int, default=0
@@ -83,6 +86,11 @@ def fit(
         in X; `extra_["reference"]` describes the sample for `drift`, and is saved with the model.
     """
     check_parameters(type(model).__name__, model.get_params(deep=False))
+    if sample_weight is not None:
+        raise TypeError(
+            "sample_weight is supported for rows in memory only. Draw rows first, for example with "
+            "knet.dask.sample(X, 50_000), and fit these with their weights."
+        )
     for name, value, minimum in (("sample_size", sample_size, 2), ("refine", refine, 0), ("threads", threads, 1)):
         rules.check_parameter("knet.dask.fit", name, value, [], [rules.integer(minimum)])
     X = check_collection(X)

@@ -69,6 +69,7 @@ class Choices:
     impute: bool = False
     one_hot: bool = False
     dates: bool = False
+    weight: str | None = None
     unnamed: Collection[str] = ()
     advice: Advice = COMMAND
 
@@ -127,19 +128,32 @@ def learn(table: pa.Table, choices: Choices, text: Collection[str] = (), dialect
     columns = tuple(_learn_column(column, choices, missing[column.name]) for column in found)
     notes += [note for column in found for note in column.notes]
     others = {name: table[name] for name in (choices.id_col, choices.target) if name is not None}
+    if choices.weight is not None:
+        others |= _weights(choices.weight, table, choices, dialect or Dialect(), text)
     typed = pa.table({**others, **{column.name: column.values for column in found}})
     return Learned(Conversion(columns, choices.id_col, choices.target, dialect), typed, notes)
 
 
+def _weights(
+    name: str, table: pa.Table, choices: Choices, dialect: Dialect, text: Collection[str]
+) -> dict[str, pa.ChunkedArray]:
+    """Return the column of weights, or raise an error if it holds anything else than numbers."""
+    found = _examine(table[name], name, choices, dialect, is_text=name in text)
+    if found.kind != "number" or (n_missing := count_missing(found.values, "number")):
+        what = f"{n_missing} missing values" if found.kind == "number" else f"values of another kind: {found.kind}"
+        raise ValueError(f"The weight column {name!r} must hold a number in every row, and it holds {what}.")
+    return {name: found.values}
+
+
 def feature_names(present: Sequence[str], choices: Choices) -> list[str]:
     """Return the columns to use, in the order of the file."""
-    for name in (*choices.columns, *choices.drop, choices.id_col, choices.target):
+    for name in (*choices.columns, *choices.drop, choices.id_col, choices.target, choices.weight):
         if name is not None and name not in present:
             raise ValueError(f"There is no column {name!r} in this table.{near_miss(name, present)}")
-    left_out = {*choices.drop, choices.id_col, choices.target}
+    left_out = {*choices.drop, choices.id_col, choices.target, choices.weight}
     names = [name for name in present if name not in left_out and (not choices.columns or name in choices.columns)]
     if not names:
-        raise ValueError("No columns are left to cluster: all are dropped, or are the id or the target.")
+        raise ValueError("No columns are left to cluster: all are dropped, or are the id, the target or the weight.")
     return names
 
 
