@@ -18,7 +18,7 @@ from torch import nn
 
 from knet._fit import validation as rules
 from knet._fit.advanced import Advanced
-from knet._fit.caveats import deciding_column, index_columns, small_clusters
+from knet._fit.caveats import deciding_column, index_columns, small_clusters, warn_about
 from knet._fit.dispatch import check_in_memory, lazy_on_collections
 from knet._fit.host import own_randomness, random_generator
 from knet._fit.learner import Learned, Learner
@@ -32,7 +32,6 @@ from knet._math.centers import find_centers
 from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
 from knet._network.scaling import learn_scaling
-from knet.exceptions import KNetDataWarning, warn_user
 from knet.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -215,7 +214,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         """Fit on validated rows; the fitted state changes only at the very end."""
         settings = Settings.resolve(self.get_params(deep=False), X.shape[1])
         names = getattr(self, "feature_names_in_", None)
-        self._warn(*index_columns(X, names))
+        warn_about(index_columns(X, names))
         rng = random_generator(self.random_state)
         counted = None if sample_weight is None else counted_rows(sample_weight, len(X), rng)
         X_counted = X if counted is None else X[counted]
@@ -232,15 +231,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             predictor = summarize(learned, X_train, scaling, settings.n_clusters, rng)
             labels = predictor.assign(X)
             tasks.fit_done()
-        self._warn(*deciding_column(plan.X, labels[plan.rows], names), *small_clusters(labels, settings.n_clusters))
+        warn_about(deciding_column(plan.X, labels[plan.rows], names) + small_clusters(labels, settings.n_clusters))
         self._forget("embeddings_", "extra_")
         self._remember(plan, learned, predictor, labels)
         return self
-
-    def _warn(self, *texts: str) -> None:
-        """Warn at the line of the user's code."""
-        for text in texts:
-            warn_user(text, KNetDataWarning)
 
     def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
         """Set the fitted attributes."""
