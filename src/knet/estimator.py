@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import nn
 
 from knet._fit import validation as rules
 from knet._fit.advanced import Advanced
-from knet._fit.caveats import deciding_column, index_columns, small_clusters
+from knet._fit.caveats import deciding_column, index_columns, small_clusters, warn_about
 from knet._fit.dispatch import check_in_memory, lazy_on_collections
 from knet._fit.host import own_randomness, random_generator
 from knet._fit.learner import Learned, Learner
@@ -33,7 +34,6 @@ from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
 from knet._network.preparation import DenseRows, Preparation, check_directions
 from knet._network.scaling import float_dtype, is_half
-from knet.exceptions import KNetDataWarning, warn_user
 from knet.predictor import Predictor
 from knet.tables.vectors import expand_vectors
 
@@ -227,8 +227,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         settings = Settings.resolve(self.get_params(deep=False), preparation.n_outputs)
         names, has_own_columns = getattr(self, "feature_names_in_", None), preparation.projection is None
         if has_own_columns:
-            self._warn(*index_columns(DenseRows(X, unit_length=False), names))
+            warn_about(index_columns(DenseRows(X, unit_length=False), names))
         plan = make_plan(X_counted, preparation, settings, rng)
+        plan = plan if counted is None else replace(plan, rows=counted[plan.rows])  # positions in X
         single = settings.device.type == "mps" or float_dtype(X) == np.float32
         X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator:
@@ -240,13 +241,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             labels = predictor.assign(X)
             tasks.fit_done()
         if has_own_columns:  # principal components mean nothing to a user
-            positions = plan.rows if counted is None else counted[plan.rows]
-            self._warn(*deciding_column(plan.X, labels[positions], names))
-        self._warn(*small_clusters(labels, settings.n_clusters))
+            warn_about(deciding_column(plan.X, labels[plan.rows], names))
+        warn_about(small_clusters(labels, settings.n_clusters))
         self._forget("embeddings_", "extra_")
         self._remember(plan, learned, predictor, labels)
-        if counted is not None:
-            self.train_indices_, self.spectral_indices_ = counted[plan.rows], counted[plan.rows[plan.core]]
         return self
 
     def _learn_preparation(self, X: Any, rng: np.random.RandomState) -> Preparation:
@@ -261,11 +259,6 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             max_columns=(self.advanced or Advanced()).max_columns if self.encoder is None else None,
             rng=rng,
         )
-
-    def _warn(self, *texts: str) -> None:
-        """Warn at the line of the user's code."""
-        for text in texts:
-            warn_user(text, KNetDataWarning)
 
     def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
         """Set the fitted attributes."""

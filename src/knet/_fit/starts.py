@@ -5,14 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from knet._fit.candidates import Pool
-from knet._fit.caveats import about_partition
+from knet._fit.caveats import about_partition, warn_about
 from knet._fit.columns import MAX_COLUMNS, comparable_columns
 from knet._fit.judge import Judge, Verdict, choose
 from knet._math.arrays import Floats, Labels
 from knet._math.mixtures import Gaussians, overall_covariance, rounding_variance
 from knet._math.neighbors import Indices, extend
 from knet._math.threads import in_threads, one_blas_thread
-from knet.exceptions import KNetDataWarning, warn_user
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,7 @@ def choose_start(X: Floats, n_clusters: int, rng: np.random.RandomState) -> Star
         pool = Pool(X, n_clusters, int(rng.randint(2**31 - 1)))
         judge = Judge(X, pool.near)
         start = choose_from(pool, judge, n_clusters)
-    for text in about_partition(pool, judge, start.labels, start.verdict):
-        warn_user(text, KNetDataWarning)
+    warn_about(about_partition(pool, judge, start.labels, start.verdict))
     return start
 
 
