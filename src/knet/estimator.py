@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -219,6 +220,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         X_counted = X if counted is None else X[counted]
         scaling = learn_scaling(X_counted, settings.scale)
         plan = make_plan(X_counted, scaling, settings, rng)
+        plan = plan if counted is None else replace(plan, rows=counted[plan.rows])  # positions in X
         single = settings.device.type == "mps" or X.dtype == np.float32
         X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator:
@@ -232,8 +234,6 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         warn_about(deciding_column(plan.X, labels[plan.rows], names) + small_clusters(labels, settings.n_clusters))
         self._forget("embeddings_", "extra_")
         self._remember(plan, learned, predictor, labels)
-        if counted is not None:
-            self.train_indices_, self.spectral_indices_ = counted[plan.rows], counted[plan.rows[plan.core]]
         return self
 
     def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
