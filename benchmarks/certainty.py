@@ -75,8 +75,8 @@ def data_of(case: str, folder: Path | None) -> Data:
     if source == "generated":
         X, y = make_generated(name, int(seed))
     else:
-        X, labelings = next((X, ys) for _, own, X, ys in datasets([folder / source]) if own == name)
-        y = np.asarray(labelings[0])
+        X, labelings = next((X, labelings) for own, X, labelings in datasets(folder / source) if own == name)
+        y = labelings[0]
     order = np.random.default_rng(int(seed)).permutation(len(X))[:BATTERY_ROWS]
     return X[order], y[order] - 1
 
@@ -113,10 +113,8 @@ def run_cases(checkout: Path, cases: list[str], folder: Path | None) -> Iterator
 def battery_names(folder: Path) -> dict[str, list[str]]:
     """Return the names of the data sets that the method was not developed on, by family."""
     families = sorted(path.name for path in folder.iterdir() if any(path.glob("*.data.gz")))
-    return {
-        "generated": list(BATTERY),
-        **{name: [own for _, own, *_ in datasets([folder / name])] for name in families},
-    }
+    stored = {family: [name for name, *_ in datasets(folder / family)] for family in families}
+    return {"generated": list(BATTERY), **stored}
 
 
 def print_table(title: str, names: dict[str, list[str]], options: argparse.Namespace) -> None:
@@ -128,7 +126,7 @@ def print_table(title: str, names: dict[str, list[str]], options: argparse.Names
     columns: dict[str, dict[str, list[Row]]] = {}
     for label, checkout in checkouts.items():
         for case, rows in run_cases(checkout, cases, options.battery):
-            line = case.rsplit(":", 1)[0].removeprefix("case:")
+            line = case.split(":")[1]
             columns.setdefault(label, {}).setdefault(line, []).append(rows["knet"])
             if label == "knet":
                 columns.setdefault("mixture", {}).setdefault(line, []).append(rows["mixture"])

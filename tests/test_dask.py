@@ -235,9 +235,9 @@ def test_torch_threads_are_set_and_restored(on_array, X, monkeypatch):
     seen = []
     assign = type(on_array.predictor_).assign
 
-    def watched(self, rows):
+    def watched(self, rows, reject=None):
         seen.append(torch.get_num_threads())
-        return assign(self, rows)
+        return assign(self, rows, reject)
 
     monkeypatch.setattr(type(on_array.predictor_), "assign", watched)
     before = torch.get_num_threads()
