@@ -26,6 +26,7 @@ from torch import nn
 from knet import Advanced, KNet, load
 from knet._fit.loop import Iteration
 from knet._math.u_steps import StiefelAscent, eig_step
+from knet._network.preparation import Preparation
 from knet._network.pretrain import pretrain
 from knet._network.rows import RowMLP
 from knet._network.scaling import Scaling
@@ -69,7 +70,7 @@ def identity_predictor(centers, spread=1.0, dtype=np.float64):
     layers = [np.zeros((d, 4), dtype), np.zeros((4, d), dtype)]
     encoder = RowMLP(np.eye(d, dtype=dtype), tuple(layers), tuple(W[0] for W in layers))
     return Predictor(
-        scaling=Scaling.linear(np.zeros(d), np.ones(d)),
+        preparation=Preparation(Scaling.linear(np.zeros(d), np.ones(d))),
         encoder=encoder,
         sigma=1.0,
         centers=centers,

@@ -118,7 +118,9 @@ def test_columns_of_a_table_are_known_by_its_recipe_or_by_their_names():
     stored = describe_columns(model, X.to_numpy())
     assert stored[:3] == guessed[:3]
     assert stored[3].kind == "date"
-    for damaged in ({"columns": columns[:2]}, {"columns": [*columns, *columns]}, {}, [1]):
+    levels = [*columns[:2], {"name": "color", "kind": "category", "levels": 3}, columns[3]]
+    lists = (columns[:2], [*columns, *columns], levels, [1, 2], [*columns[:3], {"name": "day", "kind": "soup"}], "abc")
+    for damaged in ({}, [1], *({"columns": damaged} for damaged in lists)):
         model.extra_ = {"table": damaged}
         assert describe_columns(model, X.to_numpy()) == guessed
 

@@ -134,7 +134,11 @@ def test_many_clusters_ask_for_a_larger_core(monkeypatch):
 
 def test_very_many_clusters_are_chosen_on_fewer_rows(monkeypatch):
     small_limits(monkeypatch, START_PAIRS=800)
-    assert [len(plan(normal(0, 400), sigma="auto", n_clusters=c).rows) for c in (4, 8, 10)] == [120, 100, 100]
+    sizes, original = [], planning.choose_start
+    monkeypatch.setattr(planning, "choose_start", lambda X, *rest: sizes.append(len(X)) or original(X, *rest))
+    followed = [len(plan(normal(0, 400), sigma="auto", n_clusters=c).rows) for c in (4, 8, 10)]
+    assert sizes == [120, 100, 100]
+    assert followed == [120, 120, 120]  # psi follows it on more
 
 
 def test_sigma_after_following_is_half_the_median(seed):

@@ -352,6 +352,13 @@ def test_rows_are_doubted_only_with_a_reason():
     assert doubted(np.ones((5, 1))) == []
 
 
+def test_typical_rows_are_the_most_familiar_of_each_cluster():
+    scores = np.array([-1.0, -5.0, -2.0, -0.5, -3.0, -0.1])
+    rows = Sample(np.arange(6), np.zeros((6, 1)), np.zeros((6, 1)), np.zeros((6, 1)), np.array([0, 0, 0, 1, 1, 1]), 6)
+    names = tables.RowNames(rows, [Feature("x", "number", (0,))], np.ones(1), None)
+    assert [int(row.row) for row in tables.typical_rows(names, scores)] == [0, 2, 5, 3]
+
+
 def test_shares_are_written_briefly():
     shares = {1 / 3: "33%", 0.021: "2.1%", 0.0004: "<0.1%", 0.0: "0%", 1.0: "100%", float("nan"): "-"}
     assert [tables.percent(share) for share in shares] == list(shares.values())

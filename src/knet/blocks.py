@@ -131,6 +131,7 @@ def fingerprint(model: "KNet | LightModel") -> str:
         "sigma": predictor.sigma,
         "spread": predictor.spread,
         "encoder": predictor.encoder.kind,
+        "unit_length": predictor.preparation.unit_length,
         "names": light.names,
         "table": light.extra.get("table"),
     }

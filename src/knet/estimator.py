@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,18 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from knet._fit import validation as rules
 from knet._fit.advanced import Advanced
-from knet._fit.caveats import deciding_column, index_columns, small_clusters
+from knet._fit.caveats import deciding_column, index_columns, small_clusters, warn_about
 from knet._fit.dispatch import check_in_memory, lazy_on_collections
 from knet._fit.host import own_randomness, random_generator
 from knet._fit.learner import Learned, Learner
 from knet._fit.plan import Plan, make_plan
 from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callbacks
+from knet._fit.reduction import learn_preparation
 from knet._fit.settings import Callback, Settings, check_parameters
 from knet._fit.summary import summarize
 from knet._fit.weights import counted_rows
@@ -30,9 +32,10 @@ from knet._math.arrays import Floats
 from knet._math.centers import find_centers
 from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
-from knet._network.scaling import learn_scaling
-from knet.exceptions import KNetDataWarning, warn_user
+from knet._network.preparation import DenseRows, Preparation, check_directions
+from knet._network.scaling import float_dtype, is_half
 from knet.predictor import Predictor
+from knet.tables.vectors import expand_vectors
 
 if TYPE_CHECKING:
     from knet.inspect.explain import Explanation
@@ -64,7 +67,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         eigenvectors, as in the paper; so it does with a number.
     scale : {"auto", "standard", "none"}, default="auto"
         What the model does to columns: "standard" gives them mean 0 and standard deviation 1, "auto" does so after it
-        has compressed columns with heavy tails (a skewness beyond 2) by asinh.
+        has compressed columns with heavy tails (a skewness beyond 2) by asinh. Sparse matrices of many columns keep
+        the proportions of their columns.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine" divides every row by its length first, so that only directions count.
     encoder : torch.nn.Module, default=None
         Your own encoder, from (n, d) to (n, d'). It is copied, never changed.
     hidden_layer_sizes : "auto" or tuple of int, default="auto"
@@ -144,6 +150,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         u_update: str | UStep = "eig",
         sigma: str | float = "auto",
         scale: str = "auto",
+        metric: str = "euclidean",
         encoder: nn.Module | None = None,
         hidden_layer_sizes: str | Sequence[int] = "auto",
         n_components: str | int | None = "auto",
@@ -163,6 +170,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self.u_update = u_update
         self.sigma = sigma
         self.scale = scale
+        self.metric = metric
         self.encoder = encoder
         self.hidden_layer_sizes = hidden_layer_sizes
         self.n_components = n_components
@@ -192,9 +200,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to cluster: array, pandas or polars DataFrame, Arrow table, list or CPU tensor. Of a Dask array or
-            DataFrame a sample is trained on; see `knet.dask.fit`.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to cluster: array, pandas or polars DataFrame, Arrow table, a column of vectors, list, CPU tensor or
+            sparse matrix. Of a Dask array or DataFrame a sample is trained on; see `knet.dask.fit`.
         y : ignored
             Present by convention.
         sample_weight : array-like of shape (n_samples,), optional
@@ -210,37 +218,47 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         with self._columns_restored_on_error():
             return self._fit(self._validate(X, reset=True), sample_weight)
 
-    def _fit(self, X: Floats, sample_weight: ArrayLike | None) -> Self:
+    def _fit(self, X: Any, sample_weight: ArrayLike | None) -> Self:
         """Fit on validated rows; the fitted state changes only at the very end."""
-        settings = Settings.resolve(self.get_params(deep=False), X.shape[1])
-        names = getattr(self, "feature_names_in_", None)
-        self._warn(*index_columns(X, names))
         rng = random_generator(self.random_state)
-        counted = None if sample_weight is None else counted_rows(sample_weight, len(X), rng)
+        counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
         X_counted = X if counted is None else X[counted]
-        scaling = learn_scaling(X_counted, settings.scale)
-        plan = make_plan(X_counted, scaling, settings, rng)
-        single = settings.device.type == "mps" or X.dtype == np.float32
+        preparation = self._learn_preparation(X_counted, rng)
+        settings = Settings.resolve(self.get_params(deep=False), preparation.n_outputs)
+        names, has_own_columns = getattr(self, "feature_names_in_", None), preparation.projection is None
+        if has_own_columns:
+            warn_about(index_columns(DenseRows(X, unit_length=False), names))
+        plan = make_plan(X_counted, preparation, settings, rng)
+        plan = plan if counted is None else replace(plan, rows=counted[plan.rows])  # positions in X
+        single = settings.device.type == "mps" or float_dtype(X) == np.float32
         X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator:
             tasks = IterationTasks(self, settings.max_iter, X)
             rows = X_train if settings.scale == "none" else X_train.float()
             learned = Learner(settings, plan, rows, generator, rng, tasks).learn()
             learned.kept.encoder.to(X_train.dtype)
-            predictor = summarize(learned, X_train, scaling, settings.n_clusters, rng)
+            predictor = summarize(learned, X_train, preparation, settings.n_clusters, rng)
             labels = predictor.assign(X)
             tasks.fit_done()
-        self._warn(*deciding_column(plan.X, labels[plan.rows], names), *small_clusters(labels, settings.n_clusters))
+        if has_own_columns:  # principal components mean nothing to a user
+            warn_about(deciding_column(plan.X, labels[plan.rows], names))
+        warn_about(small_clusters(labels, settings.n_clusters))
         self._forget("embeddings_", "extra_")
         self._remember(plan, learned, predictor, labels)
-        if counted is not None:
-            self.train_indices_, self.spectral_indices_ = counted[plan.rows], counted[plan.rows[plan.core]]
         return self
 
-    def _warn(self, *texts: str) -> None:
-        """Warn at the line of the user's code."""
-        for text in texts:
-            warn_user(text, KNetDataWarning)
+    def _learn_preparation(self, X: Any, rng: np.random.RandomState) -> Preparation:
+        """Return what the model does to validated rows before the encoder gets them."""
+        if self.metric == "cosine":
+            check_directions(X)
+        return learn_preparation(
+            X,
+            scale=self.scale,
+            unit_length=self.metric == "cosine",
+            n_clusters=self.n_clusters,
+            max_columns=(self.advanced or Advanced()).max_columns if self.encoder is None else None,
+            rng=rng,
+        )
 
     def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
         """Set the fitted attributes."""
@@ -311,11 +329,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         with `n_clusters`, so that ``GridSearchCV(KNet(), {"n_clusters": [2, 3, 4]})`` can compare them. Shuffle rows
         that are sorted (``cv=KFold(3, shuffle=True)``). `knet.scan` compares more thoroughly.
         """
-        X = self._validate(X)
-        if len(X) > SCORE_ROWS:
-            X = X[np.sort(np.random.RandomState(0).permutation(len(X))[:SCORE_ROWS])]
-        predictor = self.predictor_
-        return path_silhouette(predictor.scaling(X), predictor.assign(X))
+        rows, predictor = self._validate(X), self.predictor_
+        if rows.shape[0] > SCORE_ROWS:
+            rows = rows[np.sort(np.random.RandomState(0).permutation(rows.shape[0])[:SCORE_ROWS])]
+        return path_silhouette(predictor.preparation(rows), predictor.assign(rows))
 
     def kernel(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
         """Return the learned kernel, exp(-||psi(x) - psi(y)||^2 / (2 sigma^2)) / sqrt(d(x) d(y)) [KERNEL].
@@ -332,10 +349,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
         The paper's other way to label new data: it follows clusters that have moved, where `predict` keeps the centres.
         """
-        X = self._validate(X)
-        if len(X) < self.n_clusters:
-            raise ValueError(f"{len(X)} rows are too few to recluster into n_clusters={self.n_clusters} groups.")
-        Psi = self.predictor_.embed(X)
+        rows = self._validate(X)
+        Psi = self.predictor_.embed(rows)
+        if len(Psi) < self.n_clusters:
+            raise ValueError(f"{len(Psi)} rows are too few to recluster into n_clusters={self.n_clusters} groups.")
         centers = find_centers(Psi, self.n_clusters, random_generator(self.random_state))
         cost = cdist(centers, self.cluster_centers_, "sqeuclidean")
         ids: NDArray[np.int64] = linear_sum_assignment(cost)[1]
@@ -413,19 +430,22 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _validate(self, X: Any, *, reset: bool = False) -> Floats:
-        """Return X as a finite float array, or raise a message that names the columns at fault."""
+    def _validate(self, X: Any, *, reset: bool = False) -> Any:
+        """Return X as a finite array or CSR matrix, or raise a message that names the columns at fault."""
         if not reset:
             check_is_fitted(self)
         check_in_memory(X)
         if isinstance(X, torch.Tensor):
             X = (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()
+        X = expand_vectors(X)
         rules.check_columns(X)
-        checked: Floats = validate_data(
+        in_blocks = isinstance(X, np.memmap) or is_half(X)  # converted block by block
+        checked = validate_data(
             self,
             X,
             reset=reset,
-            dtype=None if isinstance(X, np.memmap) else [np.float64, np.float32],  # a file is converted in blocks
+            accept_sparse="csr",
+            dtype=None if in_blocks else [np.float64, np.float32],
             ensure_all_finite=False,
             ensure_min_samples=2 if reset else 1,
         )
@@ -433,8 +453,10 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         return checked
 
     def __sklearn_tags__(self) -> Tags:
-        """Say that float32 stays float32."""
+        """Say that float32 stays float32, and that sparse matrices are welcome."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags = ClassifierTags()  # scikit-learn's checks ask for them where there is a predict_proba
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

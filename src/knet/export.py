@@ -37,6 +37,7 @@ class Graph(nn.Module):
     middle: Tensor
     centers: Tensor
     heights: Tensor
+    projection: Tensor
     hinge_directions: Tensor
     hinge_offsets: Tensor
     hinge_slopes: Tensor
@@ -51,7 +52,9 @@ class Graph(nn.Module):
         self.encoder, self.spread, self.side = torch_network(predictor.encoder), predictor.spread, predictor.side
         self.is_certain, self.threshold = predictor.certainty is not None, predictor.threshold(reject)
         certainty = {} if predictor.certainty is None else predictor.certainty.arrays()
-        for name, value in {**predictor.scaling.arrays(), **certainty, "fill": fill}.items():
+        self.unit_length = predictor.preparation.unit_length
+        self.is_projected = predictor.preparation.projection is not None
+        for name, value in {**predictor.preparation.arrays(), **certainty, "fill": fill}.items():
             self.register_buffer(name, torch.from_numpy(value.astype(predictor.centers.dtype)))
         for name, value in zip(("middle", "centers", "heights"), predictor.frame, strict=True):
             self.register_buffer(name, torch.from_numpy(value))
@@ -59,9 +62,12 @@ class Graph(nn.Module):
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Fill gaps, scale, clip and encode the rows, and compare them with the centres, as `Predictor` does."""
         X = torch.where(torch.isnan(X), self.fill, X)
+        if self.unit_length:
+            X = X / torch.linalg.vector_norm(X, dim=1, keepdim=True)
         heavy = self.tail_width > 0
         X = torch.where(heavy, _asinh((X - self.tail_center) / torch.where(heavy, self.tail_width, 1)), X)
         Z = ((X - self.shift) / self.scale).clamp(-FAR, FAR)
+        Z = Z @ self.projection if self.is_projected else Z
         Psi = self.encoder(Z)[0]
         # -||psi - c||^2 / 2 without ||psi||^2 / 2: for far rows, its rounding would exceed the differences of centres.
         S = torch.addmm(self.heights, (Psi - self.middle).to(self.centers.dtype), self.centers.mT)

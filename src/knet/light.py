@@ -19,11 +19,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from knet._fit import validation as rules
 from knet._math.arrays import Floats
 from knet._network.certainty import Certainty
+from knet._network.preparation import Preparation, is_sparse
 from knet._network.rows import RowEncoder, RowMLP
-from knet._network.scaling import Scaling, float_dtype
+from knet._network.scaling import Scaling, float_dtype, is_half
 from knet.exceptions import ModelFileError
 from knet.model_checks import ENCODER, check_header, check_shapes, check_values
 from knet.predictor import Predictor
+from knet.tables.vectors import expand_vectors
 from knet.tables.whole_files import check_readable
 
 if TYPE_CHECKING:
@@ -107,9 +109,10 @@ class LightModel:
     def numbers(self, X: Any, dtype: DTypeLike | None = None) -> Floats:
         """Return rows as a finite array; from a table, take the model's columns by name, in the model's order.
 
-        X is an array, a list, a pandas DataFrame or an Arrow table. Without `dtype`, single precision stays, and other
-        numbers become doubles.
+        X is an array, a list, a sparse matrix, a pandas DataFrame, an Arrow table or a column of vectors.
+        Without `dtype`, single precision stays, and other numbers become doubles.
         """
+        X = expand_vectors(X)
         array = self._from_table(X, dtype) if _is_table(X) else _from_array(X, dtype)
         if array.ndim != 2 or array.shape[1] != self.n_features:
             raise ValueError(f"The model needs rows of {self.n_features} columns. Got an array of shape {array.shape}.")
@@ -138,9 +141,11 @@ def _is_table(X: Any) -> bool:
 
 def _from_array(X: Any, dtype: DTypeLike | None) -> Floats:
     rules.check_columns(X)
+    if is_sparse(X):
+        return X.tocsr()  # type: ignore[no-any-return]
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
-    if dtype is None:
-        dtype = array.dtype if isinstance(X, np.memmap) else float_dtype(array)  # a file is converted in blocks
+    if dtype is None:  # files and half precision are converted in blocks
+        dtype = array.dtype if isinstance(X, np.memmap) or is_half(array) else float_dtype(array)
     return array.astype(dtype, copy=False)
 
 
@@ -201,7 +206,11 @@ def restore_predictor(header: Mapping[str, Any], arrays: Mapping[str, Any], enco
     """Return the predictor of a model file."""
     has_certainty = "places" in arrays
     return Predictor(
-        scaling=Scaling(**{column.name: arrays[column.name] for column in fields(Scaling)}),
+        preparation=Preparation(
+            Scaling(**{column.name: arrays[column.name] for column in fields(Scaling)}),
+            arrays.get("projection"),
+            bool(header.get("unit_length", False)),
+        ),
         encoder=encoder,
         sigma=float(header["sigma"]),
         spread=float(header["spread"]),

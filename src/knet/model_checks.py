@@ -30,9 +30,10 @@ MAX_DEPTH = 64  # of objects inside objects in a header
 class Array:
     """What an array of a model file must be.
 
-    `shape` names the length of each axis: d columns, c clusters, e columns of the embedding, m landmarks, u hinges,
-    p places, q quantiles, or a number. The same letter is the same length in all arrays. `like_encoder` asks for the
-    dtype of the centres, which the encoder uses. Of the arrays of one `part`, a file has all or none.
+    `shape` names the length of each axis: d columns, f columns that the encoder gets, c clusters, e columns of the
+    embedding, m landmarks, u hinges, p places, q quantiles, or a number. The same letter is the same length in all
+    arrays. `like_encoder` asks for the dtype of the centres, which the encoder uses. Of the arrays of one `part`, a
+    file has all or none.
     """
 
     shape: str
@@ -47,14 +48,15 @@ ARRAYS: dict[str, Array] = {
     "scale": Array("d", positive=True),
     "tail_center": Array("d"),
     "tail_width": Array("d", not_negative=True),
+    "projection": Array("df", part="projection"),
     "centers": Array("ce", like_encoder=True),
     "landmarks": Array("me", like_encoder=True),
     "weights": Array("m", positive=True),
-    "hinge_directions": Array("du", part="certainty"),
+    "hinge_directions": Array("fu", part="certainty"),
     "hinge_offsets": Array("u", part="certainty"),
     "hinge_slopes": Array("u", part="certainty"),
     "hinge_range": Array("3", part="certainty"),
-    "places": Array("pd", part="certainty"),
+    "places": Array("pf", part="certainty"),
     "place_weights": Array("p", positive=True, part="certainty"),
     "place_width": Array("1", positive=True, part="certainty"),
     "score_quantiles": Array("q", part="certainty"),
@@ -108,6 +110,8 @@ def check_header(header: Mapping[str, Any]) -> None:
             rules.check_parameters("the header", header, {name: allowed})
         except (ValueError, OverflowError) as error:
             raise ModelFileError(_short(str(error))) from error
+    if not isinstance(header.get("unit_length", False), bool):
+        raise ModelFileError("'unit_length' in its header must be true or false")
     names = header["feature_names"]
     if names is not None and len(names) != header["n_features"]:
         raise ModelFileError(f"it names {len(names)} columns, and n_features is {header['n_features']}")
@@ -137,6 +141,8 @@ def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
     if not isinstance(n_clusters, int) or isinstance(n_clusters, bool):
         raise ModelFileError(f"n_clusters must be an integer. Got {_short(repr(n_clusters))}")
     sizes: Sizes = {"d": header["n_features"], "c": n_clusters, "q": N_QUANTILES, "1": 1, "3": 3}
+    if "projection" not in kinds:
+        sizes["f"] = sizes["d"]
     parts = {None, *(ARRAYS[name].part for name in kinds if name in ARRAYS)}
     for name, array in ARRAYS.items():
         if array.part in parts:
@@ -168,15 +174,15 @@ def _check_array(name: str, array: Array, kinds: Kinds, sizes: Sizes) -> None:
 
 
 def _check_layers(kinds: Kinds, sizes: Sizes, dtype: object) -> None:
-    """Check that the arrays of the default network form a chain of layers from d to e columns."""
+    """Check that the arrays of the default network form a chain of layers from f to e columns."""
     n_layers = sum(name.startswith(f"{ENCODER}weights.") for name in kinds)
     widths = [kinds.get(f"{ENCODER}weights.{layer}", (dtype, ()))[1][-1:] for layer in range(n_layers - 1)]
     if n_layers < 2 or not all(widths):
         raise ModelFileError(
             "its encoder is not complete: there must be a weights array for each of at least two layers"
         )
-    chain = [sizes["d"], *(width[0] for width in widths), sizes["e"]]
-    expected: dict[str, tuple[int, ...]] = {f"{ENCODER}skip": (sizes["d"], sizes["e"])}
+    chain = [sizes["f"], *(width[0] for width in widths), sizes["e"]]
+    expected: dict[str, tuple[int, ...]] = {f"{ENCODER}skip": (sizes["f"], sizes["e"])}
     for layer, (n_in, n_out) in enumerate(pairwise(chain)):
         expected |= {f"{ENCODER}weights.{layer}": (1, n_in, n_out), f"{ENCODER}biases.{layer}": (1, 1, n_out)}
     for name in sorted(expected.keys() | kinds.keys()):

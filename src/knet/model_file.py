@@ -69,6 +69,7 @@ def save(
         "encoder": predictor.encoder.kind,
         "sigma": predictor.sigma,
         "spread": predictor.spread,
+        "unit_length": predictor.preparation.unit_length,
         "history": model.history_,
         "best_iter": model.best_iter_,
         "selection": getattr(model, "selection_", []),

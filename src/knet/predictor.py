@@ -16,6 +16,7 @@ from knet._math.arrays import Floats
 from knet._math.distances import LOG_FLOOR, row_blocks, squared_distances
 from knet._math.threads import in_threads
 from knet._network.certainty import MIN_CONFIDENCE, Certainty
+from knet._network.preparation import Preparation, Rows, ZeroRowError
 from knet._network.rows import RowEncoder
 from knet._network.scaling import Scaling, float_dtype
 
@@ -31,10 +32,10 @@ class Predictor:
 
     Attributes
     ----------
-    scaling : Scaling
-        What happens to the columns before they are encoded.
+    preparation : Preparation
+        What happens to rows before they are encoded.
     encoder : RowEncoder
-        psi: scaled rows, (n, d), to their embedding, (n, d').
+        psi: prepared rows, (n, d), to their embedding, (n, d').
     sigma : float
         Width of the learned kernel.
     centers : ndarray of shape (c, d')
@@ -48,7 +49,7 @@ class Predictor:
         memberships and scores come from the embedding alone.
     """
 
-    scaling: Scaling
+    preparation: Preparation
     encoder: RowEncoder
     sigma: float
     centers: Floats
@@ -60,28 +61,33 @@ class Predictor:
     def arrays(self) -> dict[str, Floats]:
         """Return all arrays except those of the encoder by name, as a model file stores them."""
         own = {name: getattr(self, name) for name in ("centers", "landmarks", "weights")}
-        return {**self.scaling.arrays(), **own, **({} if self.certainty is None else self.certainty.arrays())}
+        return {**self.preparation.arrays(), **own, **({} if self.certainty is None else self.certainty.arrays())}
 
-    def features(self, block: NDArray[Any]) -> Floats:
-        """Return what the encoder gets: rows with scaled columns, in the precision of the encoder."""
-        return self.scaling(block).astype(self.centers.dtype, copy=False)
+    @property
+    def scaling(self) -> Scaling:
+        """The scaling of the columns."""
+        return self.preparation.scaling
 
-    def embed(self, X: Floats) -> Floats:
+    def features(self, block: Rows) -> Floats:
+        """Return what the encoder gets: prepared rows, in the precision of the encoder."""
+        return self.preparation(block).astype(self.centers.dtype, copy=False)
+
+    def embed(self, X: Rows) -> Floats:
         """Return psi of every row, block by block, in the dtype of X."""
-        out = np.empty((len(X), self.centers.shape[1]), float_dtype(X))
+        out = np.empty((X.shape[0], self.centers.shape[1]), float_dtype(X))
 
         def fill(model: Predictor, rows: slice) -> None:
             out[rows] = model._embed_block(X[rows])
 
         return self._in_blocks(fill, X, out)
 
-    def assign(self, X: Floats, reject: float | None = None) -> NDArray[np.int64]:
+    def assign(self, X: Rows, reject: float | None = None) -> NDArray[np.int64]:
         """Return the nearest centre of every row, or -1 for a row that is rejected.
 
         With `reject`, a row gets -1 if it is less familiar than all but this share of the training rows, or if its
         largest membership is below 1/2.
         """
-        out = np.empty(len(X), np.int64)
+        out = np.empty(X.shape[0], np.int64)
         threshold = self.threshold(reject)
 
         def fill(model: Predictor, rows: slice) -> None:
@@ -106,9 +112,9 @@ class Predictor:
             raise ValueError("The model cannot reject rows: an earlier version of knet fitted it. Fit it again.")
         return self.certainty.threshold(float(reject))
 
-    def memberships(self, X: Floats) -> Floats:
+    def memberships(self, X: Rows) -> Floats:
         """Return soft memberships, (n, c), whose largest says how often the label is right [PROBA]."""
-        out = np.empty((len(X), len(self.centers)), float_dtype(X))
+        out = np.empty((X.shape[0], len(self.centers)), float_dtype(X))
 
         def fill(model: Predictor, rows: slice) -> None:
             Z = model.features(X[rows])
@@ -117,9 +123,9 @@ class Predictor:
 
         return self._in_blocks(fill, X, out)
 
-    def log_degrees(self, X: Floats) -> Floats:
+    def log_degrees(self, X: Rows) -> Floats:
         """Return log of the mean kernel value between every row and the training rows [FAMILIAR]; always finite."""
-        out = np.empty(len(X), float_dtype(X))
+        out = np.empty(X.shape[0], float_dtype(X))
         log_total = np.log(self.weights.sum())
 
         def fill(model: Predictor, rows: slice) -> None:
@@ -130,16 +136,16 @@ class Predictor:
 
         return self._in_blocks(fill, X, out)
 
-    def kernel(self, X: Floats, Y: Floats) -> Floats:
+    def kernel(self, X: Rows, Y: Rows) -> Floats:
         """Return the normalised learned kernel between rows of X and rows of Y [KERNEL]."""
         Psi_X, Psi_Y = self.embed(X).astype(np.float64), self.embed(Y).astype(np.float64)
         root_X, root_Y = self._root_degrees(Psi_X), self._root_degrees(Psi_Y)
-        out = np.empty((len(X), len(Y)), float_dtype(X))
+        out = np.empty((X.shape[0], Y.shape[0]), float_dtype(X))
 
         def fill(rows: slice) -> None:
             out[rows] = self._gaussian(Psi_X[rows], Psi_Y) / root_X[rows, None] / root_Y
 
-        in_threads(fill, list(row_blocks(len(X), len(Y), Psi_X.itemsize)))
+        in_threads(fill, list(row_blocks(X.shape[0], Y.shape[0], Psi_X.itemsize)))
         return out
 
     def _gaussian(self, Psi: Floats, others: Floats) -> Floats:
@@ -158,18 +164,21 @@ class Predictor:
         in_threads(fill, list(row_blocks(len(Psi), len(landmarks), Psi.itemsize)))
         return np.sqrt(np.maximum(d, 1.0))
 
-    def _in_blocks(self, fill: Callable[["Predictor", slice], None], X: Floats, out: Filled) -> Filled:
+    def _in_blocks(self, fill: Callable[["Predictor", slice], None], X: Rows, out: Filled) -> Filled:
         """Fill `out` block by block, in single precision if X is; blocks of the default network run on all cores."""
-        model = self._single if X.dtype == np.float32 and self.centers.dtype == np.float64 else self
+        model = self._single if float_dtype(X) == np.float32 and self.centers.dtype == np.float64 else self
 
         def work(rows: slice) -> None:
             with np.errstate(all="ignore"):  # rows far from the training rows may overflow on the way to their label
-                fill(model, rows)
+                try:
+                    fill(model, rows)
+                except ZeroRowError as error:
+                    raise ZeroRowError(rows.start + error.row) from None
 
         if self.encoder.in_threads:
-            in_threads(work, _blocks(len(X), BLOCK_ROWS))
+            in_threads(work, _blocks(X.shape[0], BLOCK_ROWS))
         else:
-            for rows in _blocks(len(X), TORCH_BLOCKS * BLOCK_ROWS):
+            for rows in _blocks(X.shape[0], TORCH_BLOCKS * BLOCK_ROWS):
                 work(rows)
         return out
 
@@ -189,7 +198,7 @@ class Predictor:
         """Return the fields alone: what was cached can be made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def _embed_block(self, block: NDArray[Any]) -> Floats:
+    def _embed_block(self, block: Rows) -> Floats:
         """Scale and encode one block of rows, in the precision of the model."""
         return self.encoder(self.features(block))
 

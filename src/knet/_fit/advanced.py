@@ -29,6 +29,9 @@ class Advanced(BaseEstimator):
         Maximum megabytes that the kernels of U-steps may use, with laplacian="auto".
     steps_per_iter : int, default=200
         Gradient steps of a theta-step.
+    max_columns : int or None, default=64
+        Tables with more columns are reduced to this many principal components at most, unless the encoder is your own;
+        None never reduces them.
     keep_embeddings : bool, default=False
         Whether to store the embedding of a sample of rows after each iteration, for animations, as `embeddings_`.
 
@@ -50,6 +53,7 @@ class Advanced(BaseEstimator):
         laplacian: str = "auto",
         memory_budget: float = 512,
         steps_per_iter: int = 200,
+        max_columns: int | None = 64,
         keep_embeddings: bool = False,
     ) -> None:
         self.sigma_scale = sigma_scale
@@ -60,4 +64,5 @@ class Advanced(BaseEstimator):
         self.laplacian = laplacian
         self.memory_budget = memory_budget
         self.steps_per_iter = steps_per_iter
+        self.max_columns = max_columns
         self.keep_embeddings = keep_embeddings

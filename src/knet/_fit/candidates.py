@@ -16,6 +16,7 @@ from knet._math.kmeans import k_means
 from knet._math.linkage import Tree, connect, genie, spanning_tree
 from knet._math.mixtures import gaussian_mixture
 from knet._math.neighbors import Neighbors, extend, neighbor_graph, neighbors
+from knet._math.threads import in_threads
 
 GRAPH_NEIGHBORS = (5, 10, 20)
 GINI_THRESHOLDS = (0.1, 0.3, 0.7)  # small ones for groups of equal size, large ones for very unequal ones
@@ -68,6 +69,13 @@ class Pool:
         if key not in self.made:
             self.made[key] = METHODS[method](self, n_clusters)
         return self.made[key]
+
+    def partitions(self, n_clusters: int) -> dict[str, Labels]:
+        """Return the groups that each method finds; methods that do not need each other run on several threads."""
+        in_threads(partial(getattr, self), ("tree", "ward_tree"))
+        for methods in (FIRST_METHODS, MIXTURES):
+            in_threads(partial(self.partition, n_clusters=n_clusters), list(methods))
+        return {method: self.partition(method, n_clusters) for method in METHODS}
 
     def rng(self) -> np.random.RandomState:
         """Return a new generator, the same for every method."""
@@ -127,14 +135,17 @@ def _k_means_labels(X: Floats, n_clusters: int, n_runs: int, rng: np.random.Rand
     return nearest
 
 
-METHODS: dict[str, Callable[[Pool, int], Labels]] = {
+FIRST_METHODS: dict[str, Callable[[Pool, int], Labels]] = {
     **{f"graph {k}": partial(_graph, k=k) for k in GRAPH_NEIGHBORS},
     **{f"genie {threshold}": partial(_genie, threshold=threshold) for threshold in GINI_THRESHOLDS},
     "k-means": _k_means,
     "gaussian": _gaussian,
+}
+MIXTURES: dict[str, Callable[[Pool, int], Labels]] = {  # they start from some of the others
     **{
         f"{kind} mixture from {start}": partial(_mixture, start=start, tied=kind == "tied")
         for start in ("k-means", "graph 10", "ward")
         for kind in ("full", "tied")
     },
 }
+METHODS = FIRST_METHODS | MIXTURES

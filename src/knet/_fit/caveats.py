@@ -4,7 +4,8 @@ Each function returns messages, at most one per finding; `KNet.fit` warns with t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from knet._fit.candidates import GRAPH_NEIGHBORS, SAMPLE_ROWS, Pool
 from knet._fit.judge import JUDGE_NEIGHBORS, Judge, Verdict
 from knet._fit.validation import names_of, some
 from knet._math.arrays import Floats, Labels
+from knet.exceptions import KNetDataWarning, warn_user
 
 MIN_GROUP = GRAPH_NEIGHBORS[0]  # fewer rows are outliers, not a group
 CLEAR_GAP = 1.25  # the largest gap in the data / the second largest one
@@ -25,9 +27,15 @@ COLUMN_ROWS = 1000  # rows on which columns are compared with the clusters
 MIN_COLUMN_ROWS = 50  # with fewer rows a column may match by chance
 REPRODUCED = 0.98  # share of the rows whose cluster follows from a column
 REST_NEIGHBORS = 5
-SHOWN = 0.25  # of the way from chance to certainty: below it, columns do not show the clusters
+SHOWN = 0.1  # of the way from chance to certainty: below it, columns do not show the clusters
 INDEX_ROWS = 65_536  # rows in which an index is looked for
 MIN_INDEX_ROWS = 10  # with fewer rows whole numbers may be in order by chance
+
+
+def warn_about(messages: Iterable[str]) -> None:
+    """Warn at the line of the user's code, once for each message."""
+    for message in messages:
+        warn_user(message, KNetDataWarning)
 
 
 def reliable_size(n_rows: int) -> int:
@@ -106,7 +114,7 @@ def deciding_column(X: Floats, labels: Labels, names: Sequence[str] | None) -> l
     return []
 
 
-def index_columns(X: NDArray[np.generic], names: Sequence[str] | None) -> list[str]:
+def index_columns(X: Any, names: Sequence[str] | None) -> list[str]:
     """Return a message for columns of whole numbers that count the rows, in order or shuffled, or grow in every row."""
     seen = np.asarray(X[:INDEX_ROWS])
     if len(seen) < MIN_INDEX_ROWS or seen.shape[1] < 2:

@@ -8,6 +8,7 @@ PLAIN_RULES: dict[str, tuple[Any, ...]] = {
     "n_clusters": (rules.integer(1),),
     "sigma": ("auto", "median", rules.positive_number()),
     "scale": ("auto", "standard", "none"),
+    "metric": ("euclidean", "cosine"),
     "hidden_layer_sizes": ("auto", rules.sizes()),
     "n_components": ("auto", rules.nothing(), rules.integer(1)),
     "train_size": ("auto", rules.integer(1), rules.fraction()),

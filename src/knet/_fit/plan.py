@@ -13,8 +13,7 @@ from knet._fit.starts import choose_start
 from knet._math.arrays import Floats, Labels
 from knet._math.eigensolvers import block_lanczos
 from knet._math.laplacians import DenseLaplacian, NystroemLaplacian
-from knet._math.neighbors import extend
-from knet._network.scaling import Scaling
+from knet._network.preparation import Preparation
 
 MEDIAN_ROWS = 2000  # the median distance is taken over the pairs of this many rows
 START_ROWS = 20_000  # maximum of rows that the start is chosen on and that psi follows it on
@@ -55,27 +54,27 @@ class Plan:
     considered: list[dict[str, object]]
 
 
-def make_plan(X: Floats, scaling: Scaling, settings: Settings, rng: np.random.RandomState) -> Plan:
+def make_plan(X: Floats, prepare: Preparation, settings: Settings, rng: np.random.RandomState) -> Plan:
     """Choose the training rows, the width of the kernel and the start."""
-    n_rows, n_clusters, train_size = len(X), settings.n_clusters, settings.train_size
+    n_rows, n_clusters, train_size = X.shape[0], settings.n_clusters, settings.train_size
     size = n_rows if isinstance(train_size, str) else _row_count(train_size, n_rows)
     _check_enough(size, n_rows, n_clusters, train_size)
     order = rng.permutation(n_rows)
-    pool = torch.from_numpy(scaling(X[order[:POOL_ROWS]])).double()
+    pool = torch.from_numpy(prepare(X[order[:POOL_ROWS]])).double()
     median = median_distance(pool, rng)
     if settings.sigma == "auto" and n_clusters > 1 and median > 0 and size > n_clusters + 1:
-        return _from_partition(X, scaling, settings, order[:size], median, rng)
+        return _from_partition(X, prepare, settings, order[:size], median, rng)
     given = settings.sigma_scale * median or 1.0 if isinstance(settings.sigma, str) else settings.sigma
     sigma = max(float(given), NARROWEST * median)
     if isinstance(train_size, str):
         size = min(n_rows, subset_size(pool, n_rows, sigma, n_clusters))
     rows = np.sort(order[:size])
-    return Plan(rows, scaling(X[rows]), np.arange(size), sigma, None, [])
+    return Plan(rows, prepare(X[rows]), np.arange(size), sigma, None, [])
 
 
 def _from_partition(
     X: Floats,
-    scaling: Scaling,
+    prepare: Preparation,
     settings: Settings,
     order: NDArray[np.intp],
     median: float,
@@ -83,16 +82,16 @@ def _from_partition(
 ) -> Plan:
     """Return the plan that starts from a chosen partition of the first rows in `order`.
 
-    If `train_size` asks for more rows than the choice can use, the others are labelled by their neighbours.
+    The time of the choice grows with rows and clusters, that of following it with neither: psi follows it on more rows.
     """
     enough = max(SMALL_DATA, ROWS_PER_CLUSTER * settings.n_clusters)
     n_start = min(len(order), START_ROWS, max(enough, START_PAIRS // settings.n_clusters))
-    rows = np.sort(order[:n_start] if isinstance(settings.train_size, str) else order)
-    X_train = scaling(X[rows])
+    rows = np.sort(order[:START_ROWS] if isinstance(settings.train_size, str) else order)
+    X_train = prepare(X[rows])
     sample = np.searchsorted(rows, np.sort(order[:n_start]))
     chosen = choose_start(X_train[sample].astype(np.float64), settings.n_clusters, rng)
     core = np.searchsorted(rows, np.sort(order[: min(len(rows), enough)]))
-    start = extend(chosen.labels, sample, X_train)
+    start = chosen.extended(sample, X_train)
     return Plan(rows, X_train, core, settings.sigma_scale * FOLLOW_WIDTH * median, start, chosen.considered)
 
 

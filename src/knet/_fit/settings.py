@@ -35,6 +35,7 @@ ADVANCED_RULES: dict[str, tuple[Any, ...]] = {
     "laplacian": tuple(LAPLACIANS),
     "memory_budget": (rules.positive_number(),),
     "steps_per_iter": (rules.integer(1),),
+    "max_columns": (rules.nothing(), rules.integer(1)),
     "keep_embeddings": (rules.instance(bool, "a bool"),),
 }
 

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knet._fit.candidates import METHODS, Pool
-from knet._fit.caveats import about_partition
-from knet._fit.columns import comparable_columns
+from knet._fit.candidates import Pool
+from knet._fit.caveats import about_partition, warn_about
+from knet._fit.columns import MAX_COLUMNS, comparable_columns
 from knet._fit.judge import Judge, Verdict, choose
 from knet._math.arrays import Floats, Labels
-from knet._math.threads import one_blas_thread
-from knet.exceptions import KNetDataWarning, warn_user
+from knet._math.mixtures import Gaussians, overall_covariance, rounding_variance
+from knet._math.neighbors import Indices, extend
+from knet._math.threads import in_threads, one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,21 @@ class Start:
     verdict: Verdict
     considered: list[dict[str, object]]
 
+    def extended(self, sample: Indices, X: Floats) -> Labels:
+        """Return labels of all rows X by the method's own idea of a group, if the partition is that of a `sample`.
+
+        A mixture is extended by its Gaussians, any other method by a vote of neighbours.
+        """
+        if "mixture" not in self.method or len(sample) == len(X) or X.shape[1] > MAX_COLUMNS:
+            return extend(self.labels, sample, X)
+        rows = X[sample].astype(np.float64)
+        members, rounding = np.eye(int(self.labels.max()) + 1)[self.labels], rounding_variance(rows)
+        overall = overall_covariance(rows, rounding)
+        model = Gaussians.fit(rows, members, overall, rounding, tied=self.method.startswith("tied"))
+        labels: Labels = model.log_joint(X.astype(np.float64)).argmax(1)
+        labels[sample] = self.labels
+        return labels
+
 
 def choose_start(X: Floats, n_clusters: int, rng: np.random.RandomState) -> Start:
     """Choose a partition of scaled rows into `n_clusters` groups, fewer than there are rows; warn if it is doubtful."""
@@ -30,22 +46,19 @@ def choose_start(X: Floats, n_clusters: int, rng: np.random.RandomState) -> Star
         pool = Pool(X, n_clusters, int(rng.randint(2**31 - 1)))
         judge = Judge(X, pool.near)
         start = choose_from(pool, judge, n_clusters)
-    for text in about_partition(pool, judge, start.labels, start.verdict):
-        warn_user(text, KNetDataWarning)
+    warn_about(about_partition(pool, judge, start.labels, start.verdict))
     return start
 
 
 def choose_from(pool: Pool, judge: Judge, n_clusters: int) -> Start:
     """Choose among the partitions that all methods make of the rows of a pool; equal ones are measured once."""
-    proposed = {method: pool.partition(method, n_clusters) for method in METHODS}
+    proposed = pool.partitions(n_clusters)
     found = {method: labels for method, labels in proposed.items() if np.bincount(labels, minlength=n_clusters).all()}
     if not found:  # there are too few distinct rows for so many groups
         found = {"k-means": np.unique(proposed["k-means"], return_inverse=True)[1].astype(np.int64)}
     methods, partitions = list(found), [_numbered_by_appearance(labels) for labels in found.values()]
-    measured: dict[bytes, Verdict] = {}
-    for labels in partitions:
-        if labels.tobytes() not in measured:
-            measured[labels.tobytes()] = judge.measure(labels)
+    different = {labels.tobytes(): labels for labels in partitions}
+    measured = dict(zip(different, in_threads(judge.measure, list(different.values())), strict=True))
     verdicts = [measured[labels.tobytes()] for labels in partitions]
     best = choose(verdicts, partitions, judge.structure)
     considered = [

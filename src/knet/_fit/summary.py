@@ -11,12 +11,14 @@ from knet._math.arrays import Floats
 from knet._math.centers import find_centers
 from knet._math.distances import squared_distances
 from knet._math.landmarks import landmarks
-from knet._network.scaling import Scaling
+from knet._network.preparation import Preparation
 from knet._network.torch_encoder import row_encoder
 from knet.predictor import Predictor
 
 
-def summarize(learned: Learned, X: Tensor, scaling: Scaling, n_clusters: int, rng: np.random.RandomState) -> Predictor:
+def summarize(
+    learned: Learned, X: Tensor, preparation: Preparation, n_clusters: int, rng: np.random.RandomState
+) -> Predictor:
     """Embed the training rows, find the centres, and keep what new rows need: nothing that grows with the rows."""
     kept = learned.kept
     net = kept.encoder.requires_grad_(False).eval()
@@ -27,7 +29,7 @@ def summarize(learned: Learned, X: Tensor, scaling: Scaling, n_clusters: int, rn
     tiny = float(np.finfo(Psi.dtype).tiny) ** 0.5
     points, weights = landmarks(Psi, rng)
     predictor = Predictor(
-        scaling=scaling,
+        preparation=preparation,
         encoder=row_encoder(net, X.device),
         sigma=learned.sigma,
         centers=centers,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 Rule = Callable[[Any], bool]
 
-CHECKED_ROWS = 65_536  # rows checked at a time
+CHECKED_ROWS = 65_536  # rows checked at a time,
+CHECKED_VALUES = 2**23  # and the maximum of their values
 
 
 def _is_int(value: Any) -> bool:
@@ -87,8 +88,8 @@ def check_parameters(owner: str, params: Mapping[str, Any], rules: Mapping[str, 
 def check_columns(X: Any) -> None:
     """Raise a message that names the columns that are not real numbers, and says what to do about them."""
     check_unmasked(X)
-    if isinstance(X, np.ndarray | list | tuple):
-        kind = np.asarray(X).dtype.kind if len(X) else "f"
+    if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "toarray"):
+        kind = X.dtype.kind if hasattr(X, "toarray") else np.asarray(X).dtype.kind if len(X) else "f"
         if kind == "c":
             raise ValueError("Complex data not supported: KNet needs real numbers. Split them into two columns each.")
         if kind in "mM":
@@ -136,9 +137,17 @@ def _holds_numbers(dtype: Any, values: Any) -> bool:
     return name.startswith(("int", "uint", "float", "double", "half", "bool", "decimal", "sparse"))
 
 
-def check_finite(X: NDArray[np.floating], names: Collection[str] | None) -> None:
-    """Raise a message that counts NaN and infinite values and names their columns."""
-    if X.dtype.kind != "f" or all(_surely_finite(block) for block in _row_blocks(X)):
+def check_finite(X: Any, names: Collection[str] | None) -> None:
+    """Raise a message that counts NaN and infinite values and names their columns.
+
+    X is an array, or a sparse matrix in CSR form; one that is not finite is made dense in blocks.
+    """
+    is_float = X.dtype.kind == "f" or X.dtype.name == "bfloat16"  # NumPy does not know the latter
+    if (
+        not is_float
+        or (hasattr(X, "toarray") and np.isfinite(X.data).all())
+        or all(_surely_finite(block) for block in _row_blocks(X))
+    ):
         return
     for test, what, advice in (
         (np.isnan, "NaN", "Impute or drop them first, for example with sklearn's SimpleImputer in a Pipeline."),
@@ -154,16 +163,18 @@ def check_finite(X: NDArray[np.floating], names: Collection[str] | None) -> None
             )
 
 
-def _row_blocks(X: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
+def _row_blocks(X: Any) -> Iterator[NDArray[np.floating]]:
     """Yield the rows in blocks, so that a file on disk is never in memory as a whole."""
-    for start in range(0, len(X), CHECKED_ROWS):
-        yield X[start : start + CHECKED_ROWS]
+    step = min(CHECKED_ROWS, max(1, CHECKED_VALUES // X.shape[1]))
+    for start in range(0, X.shape[0], step):
+        block = X[start : start + step]
+        yield block.toarray() if hasattr(block, "toarray") else block
 
 
 def _surely_finite(block: NDArray[np.floating]) -> bool:
     """Say whether a sum over the values is finite; if the sum of finite values overflows, they are counted."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.sum(block, dtype=np.float64)))
+        return bool(np.isfinite(np.sum(block, dtype=np.float32 if block.dtype.itemsize == 2 else None)))
 
 
 def names_of(names: Collection[str] | None, column: int) -> str:

@@ -11,7 +11,8 @@ from knet.exceptions import KNetDataWarning, warn_user
 
 FAR = 1e12  # scaled values are clipped here: their squares are still finite in single precision
 NEAR = 1e-6  # smaller deviations are lost in the rounding of an embedding in single precision
-BLOCK_ROWS = 65_536  # rows that are read in double precision at a time
+BLOCK_ROWS = 65_536  # rows that are read in double precision at a time,
+BLOCK_VALUES = 2**23  # and the maximum of their values
 TAIL_ROWS = 20_000  # rows in the sample that decides which columns have heavy tails
 HEAVY_TAIL = 2.0  # absolute skewness above which a column is compressed; that of an exponential distribution
 
@@ -81,16 +82,22 @@ def compress(X: Floats, center: Floats, width: Floats) -> Floats:
     return compressed
 
 
-def float_dtype(X: NDArray[Any]) -> np.dtype[np.floating]:
-    """Return the dtype of computations with X: its own if it is single or double precision, else double."""
-    return X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+def float_dtype(X: Any) -> np.dtype[np.floating]:
+    """Return the dtype of computations with X: single for single and half precision, else double."""
+    return np.dtype(np.float32 if X.dtype == np.float32 or is_half(X) else np.float64)
 
 
-def learn_scaling(X: NDArray[Any], kind: str) -> Scaling:
+def is_half(X: Any) -> bool:
+    """Say whether X is an array of half-precision numbers: float16, or bfloat16 of the package ml_dtypes."""
+    return isinstance(X, np.ndarray) and X.dtype.name in ("float16", "bfloat16")
+
+
+def learn_scaling(X: Any, kind: str) -> Scaling:
     """Return the scaling of the columns of X.
 
     "none" leaves them as they are; "standard" gives mean 0 and standard deviation 1; "auto" does so after it has
-    compressed columns with heavy tails. Constant columns keep scale 1.
+    compressed columns with heavy tails. Constant columns keep scale 1. X is an array, or an object that returns some of
+    its rows as an array (`preparation.DenseRows`).
     """
     largest = np.max([np.abs(X[rows]).max(0) for rows in _blocks(X)], axis=0).astype(np.float64)
     unit = np.where(largest > 0, largest, 1.0)  # so that sums of squares cannot overflow
@@ -105,17 +112,18 @@ def learn_scaling(X: NDArray[Any], kind: str) -> Scaling:
     return Scaling(mean * unit, scale, tails.tail_center, tails.tail_width)
 
 
-def _blocks(X: NDArray[Any]) -> list[slice]:
-    return [slice(start, start + BLOCK_ROWS) for start in range(0, len(X), BLOCK_ROWS)]
+def _blocks(X: Any) -> list[slice]:
+    step = min(BLOCK_ROWS, max(1, BLOCK_VALUES // X.shape[1]))
+    return [slice(start, start + step) for start in range(0, len(X), step)]
 
 
-def _varies(deviation: Floats, X: NDArray[Any]) -> NDArray[np.bool_]:
+def _varies(deviation: Floats, X: Any) -> NDArray[np.bool_]:
     """Say for each column whether its values differ by more than rounding."""
     differ: NDArray[np.bool_] = deviation > 10 * np.finfo(float_dtype(X)).eps
     return differ
 
 
-def _moments(X: NDArray[Any], unit: Floats, tails: Scaling | None = None) -> tuple[Floats, Floats]:
+def _moments(X: Any, unit: Floats, tails: Scaling | None = None) -> tuple[Floats, Floats]:
     """Return the mean and standard deviation of each column, after compression and divided by `unit`."""
 
     def read(rows: slice) -> NDArray[Any]:
@@ -126,7 +134,7 @@ def _moments(X: NDArray[Any], unit: Floats, tails: Scaling | None = None) -> tup
     return mean, np.sqrt(variance)
 
 
-def _heavy_tails(X: NDArray[Any], unit: Floats) -> Scaling:
+def _heavy_tails(X: Any, unit: Floats) -> Scaling:
     """Return the compression of columns whose skewness is above `HEAVY_TAIL`, learned from a bounded sample of rows.
 
     The width is the upper quartile of |x - median|. If more than three quarters of the rows share one value, the
@@ -138,7 +146,7 @@ def _heavy_tails(X: NDArray[Any], unit: Floats) -> Scaling:
     centered = sample - sample.mean(0)
     deviation = np.sqrt(np.square(centered).mean(0))
     varies = _varies(deviation, X)
-    skewness = (centered**3).mean(0) / np.where(varies, deviation, 1.0) ** 3
+    skewness = (np.square(centered) * centered).mean(0) / np.where(varies, deviation, 1.0) ** 3
     center, width = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for j in np.flatnonzero(varies & (np.abs(skewness) > HEAVY_TAIL)):
         center[j] = np.median(sample[:, j])

@@ -18,12 +18,12 @@ RESULT_COLUMN = re.compile(r"label|score|(proba|embedding)_\d+")  # names in the
 
 
 def read_to_fit(data: str, options: ColumnOptions, text: TextOptions) -> tuple[pa.Table, Conversion]:
-    """Read a whole table and learn how its columns become numbers."""
+    """Read a whole table and learn how its columns become numbers; the column of texts becomes none."""
     with Source(data, text) as source:
         note_source(source)
         choices = Choices(
             columns=_split(options.columns, source),
-            drop=_split(options.drop, source),
+            drop=[*_split(options.drop, source), *([] if options.text_col is None else [options.text_col])],
             id_col=options.id_col,
             target=options.target,
             impute=options.impute is not None,
@@ -39,7 +39,9 @@ def read_to_fit(data: str, options: ColumnOptions, text: TextOptions) -> tuple[p
         raise ValueError(f"{source.label}: {error}") from error
     for note in learned.notes:
         say(f"note: {note}")
-    return learned.table, learned.conversion
+    if options.text_col is None or options.text_col in learned.table.column_names:
+        return learned.table, learned.conversion
+    return learned.table.append_column(options.text_col, table[options.text_col]), learned.conversion
 
 
 def _split(names: list[str], source: Source) -> list[str]:

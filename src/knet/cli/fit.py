@@ -32,6 +32,7 @@ def fit(
     labels: Annotated[Path | None, typer.Option(help="Table of labels to write: .csv, .parquet, ...")] = None,
     report: Annotated[Path | None, typer.Option(help="Report to write, one .html file.")] = None,
     id_col: opt.IdCol = None,
+    text_col: opt.TextCol = None,
     target: opt.Target = None,
     weight: opt.Weight = None,
     columns: opt.Columns = None,
@@ -44,6 +45,7 @@ def fit(
     decimal: opt.Decimal = None,
     encoding: opt.Encoding = None,
     na: opt.Na = None,
+    metric: opt.Metric = "euclidean",
     sigma: Annotated[str, typer.Option(help="Width of the kernel: auto, median, or a number.")] = "auto",
     sigma_scale: Annotated[float, typer.Option(help="Factor for the widths auto and median.")] = 1.0,
     train_size: Annotated[str, typer.Option(help="Rows to train on: auto, a count, or a fraction like 0.1.")] = "auto",
@@ -61,13 +63,14 @@ def fit(
     Without --output and --labels, the labels are written to standard output as CSV.
     """
     opt.check_inputs(data)
-    chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates, weight)
+    chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates, weight, text_col)
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)
     files = OutputFiles(output, labels, report, force)
     files.check(data)
     params: dict[str, Any] = {
         "n_clusters": n_clusters,
+        "metric": metric,
         "sigma": opt.number_or_word(sigma),
         "train_size": opt.number_or_word(train_size),
         "device": device,
@@ -92,7 +95,7 @@ def fit(
             model = KNet(**params).fit(X, sample_weight=weights)
         model.extra_ = {"table": recipe.to_json()}  # as after `load`: the report writes values as in the table
         summary = _summarize(model, table, recipe, time.perf_counter() - started)
-        results = Results(model, table, recipe, X, files)
+        results = Results(model, table, recipe, X, files, text_col)
         summary |= results.write(data, n_refits, labels_to_stdout=output is None and not as_json)
     print_summary(summary, as_json=as_json)
     results.raise_errors()

@@ -32,6 +32,10 @@ Reject: TypeAlias = Annotated[
 IdCol: TypeAlias = Annotated[
     str | None, typer.Option(help="Column that identifies rows; copied to the output, not used for clustering.")
 ]
+TextCol: TypeAlias = Annotated[
+    str | None, typer.Option(help="Column with texts that the report names rows by; not used for clustering.")
+]
+Metric: TypeAlias = Annotated[str, typer.Option(help="euclidean, or cosine: every row is divided by its length first.")]
 Target: TypeAlias = Annotated[
     str | None, typer.Option(help="Column with known labels; only compared with the clusters, not used for clustering.")
 ]
@@ -82,6 +86,7 @@ class ColumnOptions:
     one_hot: bool
     dates: bool
     weight: str | None = None
+    text_col: str | None = None
 
     def check(self) -> None:
         """Raise an error if a value is not allowed."""

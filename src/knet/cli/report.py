@@ -33,6 +33,7 @@ def report(
     data: opt.Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The .html file to write.")],
     target: opt.Target = None,
+    text_col: opt.TextCol = None,
     header: opt.Header = None,
     sep: opt.Sep = None,
     decimal: opt.Decimal = None,
@@ -55,14 +56,16 @@ def report(
     text = opt.text_options(sep, decimal, encoding, na, header)
     with limit_threads(threads):
         fitted, recipe = load_model(model)
-        table, recipe = _read(data, recipe, target, text)
-        X, facts = to_named_table(recipe.apply(table), recipe), ReportFacts.of(table, recipe, data)
+        table, recipe = _read(data, recipe, target, text_col, text)
+        X, facts = to_named_table(recipe.apply(table), recipe), ReportFacts.of(table, recipe, data, text_col)
         stability = measure_stability(fitted, X, n_refits)
         write_report(fitted, X, output, facts, labels=None, stability=stability, force=force)
     print_summary({"rows": len(table), **stability_facts(stability), "report": str(output)}, as_json=as_json)
 
 
-def _read(data: str, recipe: Conversion, target: str | None, text: TextOptions) -> tuple[pa.Table, Conversion]:
+def _read(
+    data: str, recipe: Conversion, target: str | None, text_col: str | None, text: TextOptions
+) -> tuple[pa.Table, Conversion]:
     """Return the table, and the recipe with the id column and the target that this table has."""
     from knet.cli.columns import check_present, note_source
     from knet.tables.read import Source
@@ -70,12 +73,13 @@ def _read(data: str, recipe: Conversion, target: str | None, text: TextOptions) 
     with Source(data, replace(text, prior=recipe.dialect)) as source:
         note_source(source)
         check_present(source, target)
+        check_present(source, text_col)
         recipe = replace(
             recipe,
             id_col=recipe.id_col if recipe.id_col in source.names else None,
             target=target or (recipe.target if recipe.target in source.names else None),
         )
-        types = recipe.types(source.names, recipe.id_col, recipe.target)
+        types = recipe.types(source.names, recipe.id_col, recipe.target, text_col)
         return source.read(types), recipe
 
 
@@ -89,17 +93,25 @@ class ReportFacts:
     command: str
 
     @classmethod
-    def of(cls, table: pa.Table, recipe: Conversion, data: str) -> Self:
+    def of(cls, table: pa.Table, recipe: Conversion, data: str, text_col: str | None) -> Self:
         """Return the facts of a table: its known labels, its ids, its name, and the command that reads it."""
         from knet.cli.columns import known_labels
         from knet.tables.formats import STDIN
 
         return cls(
             target=known_labels(table, recipe.target),
-            ids=None if recipe.id_col is None else table[recipe.id_col].to_pylist(),
+            ids=_row_names(table, recipe.id_col, text_col),
             source="standard input" if data == STDIN else Path(data).name,
             command=shlex.join(["knet", *sys.argv[1:]]),
         )
+
+
+def _row_names(table: pa.Table, id_col: str | None, text_col: str | None) -> list[Any] | None:
+    """Return what the report calls the rows: the id, the text, or both; None if there is neither."""
+    columns = [table[name].to_pylist() for name in (id_col, text_col) if name is not None]
+    if len(columns) < 2:
+        return columns[0] if columns else None
+    return [f"{own}: {text}" for own, text in zip(*columns, strict=True)]
 
 
 def write_report(

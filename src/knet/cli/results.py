@@ -53,6 +53,7 @@ class Results:
     recipe: Conversion
     X: pa.Table
     files: OutputFiles
+    text_col: str | None = None
     errors: list[str] = field(default_factory=list)
 
     def write(self, data: str, n_refits: int, *, labels_to_stdout: bool) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class Results:
         """Return the function that writes the report."""
         from knet.cli.report import ReportFacts, write_report
 
-        facts = ReportFacts.of(self.table, self.recipe, data)
+        facts = ReportFacts.of(self.table, self.recipe, data, self.text_col)
         options: dict[str, Any] = {"labels": self.model.labels_, "stability": stability, "force": self.files.force}
         return lambda path: write_report(self.model, self.X, path, facts, **options)
 

@@ -40,6 +40,7 @@ def scan(
     decimal: opt.Decimal = None,
     encoding: opt.Encoding = None,
     na: opt.Na = None,
+    metric: opt.Metric = "euclidean",
     random_state: opt.RandomState = 0,
     threads: opt.Threads = None,
     as_json: opt.Json = False,
@@ -52,6 +53,7 @@ def scan(
     if first > last:
         raise ValueError(f"--from {first} is above --to {last}.")
     opt.check_inputs(data)
+    opt.check_parameters({"metric": metric})
     chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
     chosen.check()
     text = opt.text_options(sep, decimal, encoding, na, header)
@@ -64,7 +66,7 @@ def scan(
 
     with limit_threads(threads):
         started = time.perf_counter()
-        found = compare(X, range(first, last + 1), random_state=random_state)
+        found = compare(X, range(first, last + 1), metric=metric, random_state=random_state)
         seconds = round(time.perf_counter() - started, 2)
     written = _write(found, output, plot, to_stdout=output is None and not as_json, force=force)
     print_summary(

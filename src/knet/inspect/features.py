@@ -136,14 +136,19 @@ def _stored_features(stored: Mapping[str, Any], X: Floats) -> list[Feature]:
     """Return the columns of the table that `knet.tables` stored with a model; none if they are damaged."""
     found: list[Feature] = []
     start = 0
-    for column in stored.get("columns", ()):
-        name, kind, levels = column.get("name"), column.get("kind"), tuple(column.get("levels", ()))
-        width = len(levels) if kind == "category" else 1
-        if kind not in KINDS or start + width > X.shape[1]:
+    columns = stored.get("columns")
+    for column in columns if isinstance(columns, list) else []:
+        if not isinstance(column, Mapping) or column.get("kind") not in KINDS:
             return []
-        kind = _kind(X[:, start]) if kind == "number" else kind
-        found.append(Feature(str(name), kind, tuple(range(start, start + width)), tuple(map(str, levels))))
-        start += width
+        kind, levels = column["kind"], column.get("levels") if column["kind"] == "category" else [""]
+        if not isinstance(levels, list | tuple) or start + len(levels) > X.shape[1]:
+            return []
+        places = tuple(range(start, start + len(levels)))
+        if kind == "category":
+            found.append(Feature(str(column.get("name")), kind, places, tuple(map(str, levels))))
+        else:
+            found.append(Feature(str(column.get("name")), _kind(X[:, start]) if kind == "number" else kind, places))
+        start += len(levels)
     return found
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from knet._math.arrays import Floats, Labels
+from knet._network.preparation import dense_rows
 from knet.estimator import KNet
 
 POOL_ROWS = 50_000  # the maximum number of rows from which a sample is drawn
@@ -73,11 +74,11 @@ def sample_rows(
     predictor = model.predictor_
     known = predictor.assign(values) if labels is None else check_labels(labels, n_rows, model.n_clusters)[pool]
     kept = _stratified(known, max_rows, rng)
-    values = np.asarray(values[kept], dtype=np.float64)
+    values = dense_rows(values[kept]).astype(np.float64)
     return Sample(
         rows=pool[kept],
         X=values,
-        scaled=predictor.scaling(values),
+        scaled=predictor.preparation(values),
         Psi=predictor.embed(values),
         labels=known[kept],
         n_rows=n_rows,

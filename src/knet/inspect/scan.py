@@ -29,12 +29,12 @@ from knet._fit.candidates import Pool
 from knet._fit.columns import comparable_columns
 from knet._fit.host import random_generator
 from knet._fit.judge import Judge
+from knet._fit.settings import check_parameters
 from knet._fit.starts import Start, choose_from
 from knet._math.agreement import rand_index
 from knet._math.arrays import Floats, Labels
 from knet._math.neighbors import Indices, extend
 from knet._math.threads import one_blas_thread
-from knet._network.scaling import learn_scaling
 from knet.estimator import KNet
 from knet.inspect.display import html_table, text_table, to_frame
 
@@ -82,6 +82,7 @@ def scan(
     clusters: Iterable[int] = range(2, 11),
     *,
     scale: str = "auto",
+    metric: str = "euclidean",
     n_resamples: int = 5,
     n_jobs: int | None = None,
     random_state: Any = None,
@@ -91,10 +92,13 @@ def scan(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Rows, as for `KNet.fit`. If there are more than 1000, a random sample of 1000 is used.
+        Rows, as for `KNet.fit`; many columns are reduced as there. If there are more than 1000 rows, a random sample
+        of 1000 is used.
     clusters : iterable of int, default=range(2, 11)
         The numbers of clusters to compare.
     scale : {"auto", "standard", "none"}, default="auto"
+        As in `KNet`.
+    metric : {"euclidean", "cosine"}, default="euclidean"
         As in `KNet`.
     n_resamples : int, default=5
         Number of pairs of random halves on which stability is measured.
@@ -115,10 +119,12 @@ def scan(
     >>> scan(make_moon(300, random_state=0)[0], range(2, 5), random_state=0).best
     2
     """
-    rows, rng = KNet(scale=scale)._validate(X, reset=True), random_generator(random_state)
-    scaling = learn_scaling(rows, scale)
-    drawn = np.sort(rng.permutation(len(rows))[:SCAN_ROWS])
-    scaled = scaling(rows[drawn]).astype(np.float64)
+    model, rng = KNet(scale=scale, metric=metric), random_generator(random_state)
+    check_parameters("scan", model.get_params(deep=False))
+    rows = model._validate(X, reset=True)
+    prepare = model._learn_preparation(rows, rng)
+    drawn = np.sort(rng.permutation(rows.shape[0])[:SCAN_ROWS])
+    scaled = prepare(rows[drawn]).astype(np.float64)
     counts = _check_counts(clusters, scaled)
     table = _compare(scaled, range(counts[0], counts[-1] + 2), rng, n_resamples, n_jobs)  # a jump needs the next count
     return _advise([row for row in table if row["n_clusters"] in counts])

@@ -84,7 +84,7 @@ def collect(
     if stability is None:
         stability = sample_stability(model, rows, n_refits=n_refits, random_state=random_state)
     predictor = model.predictor_
-    proba = predictor.memberships(rows.X)
+    proba, scores = predictor.memberships(rows.X), predictor.log_degrees(rows.X)
     features = describe_columns(model, rows.X)
     shares = importance(rows.X, rows.labels, features)
     clusters = tables.cluster_rows(rows, proba, stability, find_rules(rows.X, rows.labels, features, random_state))
@@ -109,10 +109,10 @@ def collect(
         profiles=profiles,
         more_columns=sum(len(feature.places) for feature in features) - len(profiles),
         row_columns=names.columns,
-        typical=tables.typical_rows(names, model.cluster_centers_),
+        typical=tables.typical_rows(names, scores),
         uncertain=tables.uncertain_rows(names, proba),
         n_uncertain=int((certainty < tables.SURE).sum()),
-        unfamiliar=tables.unfamiliar_rows(names, predictor.log_degrees(rows.X)),
+        unfamiliar=tables.unfamiliar_rows(names, scores),
         data_note=data_note,
         embedding_note=embedding_note,
         n_points=len(points.rows),

@@ -187,16 +187,15 @@ def _median(values: Floats, feature: Feature) -> str:
     return feature.value(float(np.floor(median))) if feature.kind == "date" else short_number(median)
 
 
-def typical_rows(names: RowNames, centers: Floats) -> list[ListedRow]:
-    """Return the rows nearest to each centre."""
+def typical_rows(names: RowNames, scores: NDArray[np.floating]) -> list[ListedRow]:
+    """Return the most familiar rows of each cluster; the embedding draws all rows of a cluster to its centre."""
     rows = names.rows
-    distances = np.square(rows.Psi - centers[rows.labels]).sum(1)
     clusters = np.unique(rows.labels)
     n_each = TYPICAL_ROWS if len(clusters) <= MANY_CLUSTERS else 1
     found = []
     for cluster in clusters:
         own = np.flatnonzero(rows.labels == cluster)
-        found += [names.listed(int(at)) for at in own[np.argsort(distances[own], kind="stable")[:n_each]]]
+        found += [names.listed(int(at)) for at in own[np.argsort(-scores[own], kind="stable")[:n_each]]]
     return found
 
 

@@ -8,7 +8,10 @@ import pyarrow as pa
 import pyarrow.feather as pa_feather
 import pyarrow.parquet as pa_parquet
 
+from knet.tables import vectors
+
 ROWS_AT_A_TIME = 65_536
+VALUES_AT_A_TIME = 2**24  # maximum, for tables with many columns
 
 
 class BinaryFile:
@@ -30,42 +33,48 @@ class BinaryFile:
     def __init__(self, path: str, suffix: str, groups: tuple[int, int] | None = None) -> None:
         self.path, self.suffix, self.groups = path, suffix, groups
         self.n_rows = self.rows_read = 0
+        self.vectors: dict[str, int] = {}  # columns of vectors, and how long these are
         self.names = self._open()
+        self.step = min(ROWS_AT_A_TIME, max(1, VALUES_AT_A_TIME // max(1, len(self.names))))
 
     def _open(self) -> list[str]:
-        """Return the column names."""
+        """Return the column names; a column of vectors becomes one column per number."""
+        if self.suffix not in (".parquet", ".feather"):
+            self.array = _read_array(self.path)
+            return [f"x{j}" for j in range(self.array.shape[1])]
         if self.suffix == ".parquet":
-            return list(pa_parquet.read_schema(self.path).names)
-        if self.suffix == ".feather":
+            schema = pa_parquet.read_schema(self.path)
+        else:
             with pa.memory_map(self.path) as file:
-                return list(pa.ipc.open_file(file).schema.names)
-        self.array = _read_array(self.path)
-        return [f"x{j}" for j in range(self.array.shape[1])]
+                schema = pa.ipc.open_file(file).schema
+        self.vectors = vectors.widths(schema, lambda: next(iter(self._tables(1)), None))
+        return vectors.numbered(schema.names, self.vectors)
 
     def batches(self, names: Sequence[str], only: Sequence[str]) -> Iterator[pa.Table]:
         """Yield the columns in `only`, in tables of bounded size."""
-        for table in self._tables():
+        for table in self._tables(self.step):
+            flat = vectors.flatten(table, self.vectors, self.rows_read) if self.vectors else table
             self.rows_read += len(table)
-            yield table.rename_columns(list(names)).select(list(only))
+            yield flat.rename_columns(list(names)).select(list(only))
 
-    def _tables(self) -> Iterable[pa.Table]:
-        """Yield all columns."""
+    def _tables(self, step: int) -> Iterable[pa.Table]:
+        """Yield all columns, `step` rows at a time."""
         if self.suffix == ".parquet":
             with pa_parquet.ParquetFile(self.path) as file:
                 self.n_rows = file.metadata.num_rows
                 groups = None if self.groups is None else range(*self.groups)
-                for batch in file.iter_batches(ROWS_AT_A_TIME, row_groups=groups):
+                for batch in file.iter_batches(step, row_groups=groups):
                     yield pa.Table.from_batches([batch])
         elif self.suffix == ".feather":
             table = pa_feather.read_table(self.path, memory_map=True)
             table.validate(full=True)  # the offsets in a damaged file could point outside of the memory
             self.n_rows = len(table)
-            for start in range(0, len(table), ROWS_AT_A_TIME):
-                yield table.slice(start, ROWS_AT_A_TIME)
+            for start in range(0, len(table), step):
+                yield table.slice(start, step)
         else:
             self.n_rows = len(self.array)
-            for start in range(0, len(self.array), ROWS_AT_A_TIME):
-                block = np.asarray(self.array[start : start + ROWS_AT_A_TIME])
+            for start in range(0, len(self.array), step):
+                block = np.asarray(self.array[start : start + step])
                 yield pa.table([pa.array(np.ascontiguousarray(column)) for column in block.T], names=self.names)
 
     @property

@@ -3,7 +3,7 @@ New rows tomorrow
 =================
 
 *How do I label rows that arrive later, and notice rows that are unlike the training data?* Save the model, load
-it, and look at the scores.
+it, and let it reject unfamiliar rows.
 """
 
 import tempfile
@@ -30,20 +30,19 @@ model = load(path)
 X_new, _ = make_spirals(600, random_state=1)
 strange = np.random.default_rng(1).uniform(-2.4, 2.4, (60, 2))
 rows = np.vstack([X_new, strange])
-labels, scores = model.predict(rows), model.score_samples(rows)
+labels = model.predict(rows, reject=0.01)
 
 # %%
-# Every row gets a label, the strange ones too. The score says how familiar a row is: compare it with the scores
-# of the training rows. Here rows below the lowest percent of them are marked.
+# With ``reject=0.01``, rows that are less familiar than 99 % of the training rows get the label -1.
+# ``score_samples`` has the familiarity itself.
 
-limit = np.quantile(model.score_samples(X), 0.01)
-unfamiliar = scores < limit
+unfamiliar = labels == -1
 print(f"unfamiliar: {unfamiliar[:600].mean():.0%} of the usual rows, {unfamiliar[600:].mean():.0%} of the strange ones")
 
 figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
 ax.scatter(*X.T, s=3, color="lightgrey", label="training rows")
 for cluster in range(3):
-    ax.scatter(*rows[~unfamiliar & (labels == cluster)].T, s=12, color=plots.color(cluster), label=f"cluster {cluster}")
+    ax.scatter(*rows[labels == cluster].T, s=12, color=plots.color(cluster), label=f"cluster {cluster}")
 ax.scatter(*rows[unfamiliar].T, s=30, marker="x", color="crimson", label="unfamiliar rows")
 ax.set_aspect("equal")
 figure.legend(loc="outside right upper")
