@@ -265,7 +265,7 @@ def test_methods_pass_their_arguments_on(on_frame, frame):
             call(ddf, threads=0)
         np.testing.assert_array_equal(call(ddf, threads=2).compute(), call(ddf).compute())
     with pytest.raises(TypeError, match="sample_weight"):
-        quick().fit(ddf, sample_weight=None)
+        quick().fit(ddf, sample_weight=np.ones(len(frame)))
     assert len(np.unique(quick().fit(ddf, None, sample_size=90).train_indices_)) == 90
 
 
