@@ -26,11 +26,11 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = "import torch"
-COMMANDS = {
-    "predict a small CSV": "predict m.safetensors rows.csv -o labels.csv --force",
-    "info": "info m.safetensors",
-    "a missing file": "predict m.safetensors missing.csv",
-    "fit a small CSV": "fit rows.csv -c 3 -o fitted.safetensors --force",
+COMMANDS = {  # and the exit code of each
+    "predict a small CSV": ("predict m.safetensors rows.csv -o labels.csv --force", 0),
+    "info": ("info m.safetensors", 0),
+    "a missing file": ("predict m.safetensors missing.csv", 2),
+    "fit a small CSV": ("fit rows.csv -c 3 -o fitted.safetensors --force", 0),
 }
 METHODS = ("predict", "predict_proba", "score_samples")
 N_ROWS, N_COLUMNS = 1_000_000, 10
@@ -59,42 +59,46 @@ def environment(checkout: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(checkout / "src")}
 
 
-def seconds_of(arguments: list[str], folder: Path, checkout: Path) -> tuple[float, float]:
-    """Run Python; return its processor time and its elapsed time."""
+def seconds_of(arguments: list[str], folder: Path, checkout: Path, code: int) -> tuple[float, float]:
+    """Run Python, which must exit with `code`; return its processor time and its elapsed time."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, *arguments], cwd=folder, env=environment(checkout), capture_output=True)
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment(checkout), capture_output=True)
     elapsed, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != code:
+        raise RuntimeError(f"{arguments} exited with code {done.returncode}: {done.stderr.decode()}")
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, elapsed
 
 
-def write_inputs(folder: Path) -> None:
-    """Write a small table, and a model of it."""
+def write_inputs(folder: Path, checkout: Path) -> None:
+    """Write a small table, and a model of it that the checkout has fitted: it may not read files of a newer one."""
+    folder.mkdir()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(178, 5)) + 4 * rng.integers(3, size=(178, 1))
     np.savetxt(folder / "rows.csv", X, delimiter=",", header="a,b,c,d,e", comments="")
     fit = [sys.executable, "-m", "knet", "fit", "rows.csv", "-c", "3", "-o", "m.safetensors"]
-    subprocess.run(fit, cwd=folder, env=environment(ROOT), check=True, capture_output=True)
+    subprocess.run(fit, cwd=folder, env=environment(checkout), check=True, capture_output=True)
 
 
 def startup(checkouts: dict[str, Path], n_rounds: int) -> None:
     """Print the ratios of all commands."""
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        write_inputs(folder)
-        calls = {(REFERENCE, ""): (["-c", REFERENCE], ROOT)}
-        for text, command in COMMANDS.items():
-            calls |= {(text, key): (["-m", "knet", *command.split()], path) for key, path in checkouts.items()}
+        calls = {(REFERENCE, ""): (["-c", REFERENCE], Path(name), ROOT, 0)}
+        for key, checkout in checkouts.items():
+            folder = Path(name, key)
+            write_inputs(folder, checkout)
+            for text, (command, code) in COMMANDS.items():
+                calls[text, key] = (["-m", "knet", *command.split()], folder, checkout, code)
         taken: dict[tuple[str, str], list[tuple[float, float]]] = {call: [] for call in calls}
         for _ in range(n_rounds):
-            for call, (arguments, checkout) in calls.items():
-                taken[call].append(seconds_of(arguments, folder, checkout))
+            for call, arguments in calls.items():
+                taken[call].append(seconds_of(*arguments))
     smallest = {call: np.min(runs, axis=0) for call, runs in taken.items()}
     reference = smallest[REFERENCE, ""]
     print(f"{REFERENCE}: {reference[0]:.2f} s of processor time, {reference[1]:.2f} s elapsed\n")
     print("| command | version | processor time / import torch | elapsed time / import torch |\n|---|---|---|---|")
-    for (text, key), seconds in smallest.items():
-        if key:
-            ratios = seconds / reference
+    for text in COMMANDS:
+        for key in checkouts:
+            ratios = smallest[text, key] / reference
             print(f"| {text} | {key} | {ratios[0]:.2f} | {ratios[1]:.2f} |")
 
 

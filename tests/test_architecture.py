@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_fit": {"_math", "_network", "exceptions", "predictor"},
     "presets": {"_fit"},
     "estimator": BELOW,
-    "model_checks": {"_fit", "exceptions"},
+    "model_checks": {"_fit", "_network", "exceptions"},
     "light": {
         *("_math", "_network", "_fit.validation", "exceptions", "model_checks", "predictor"),
         *("tables.vectors", "tables.whole_files"),

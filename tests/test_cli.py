@@ -478,6 +478,16 @@ def test_fit_says_how_stable_the_clusters_are(tmp_path):
     assert "stability" not in single.stdout + single.stderr
 
 
+def test_fit_prints_each_warning_as_a_line(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc")).assign(key=rng.permutation(200))
+    data = write(table, tmp_path / "d.csv")
+    lines = call("fit", data, "-c", 3, *QUICK, "--n-refits", 0, "--labels", tmp_path / "l.csv").stderr.splitlines()
+    warned = [line for line in lines if line.startswith("warning: ")]
+    assert any("Column 'key' looks like an index" in line for line in warned)
+    assert any("The data do not support 3 clusters" in line for line in warned)
+
+
 def test_fit_says_that_few_rows_say_little_about_stability(tmp_path):
     data = write(frame(n_rows=12)[0], tmp_path / "d.csv")
     found = call("fit", data, "-c", 2, *QUICK, "--n-refits", 1, "--json")

@@ -235,9 +235,9 @@ def test_torch_threads_are_set_and_restored(on_array, X, monkeypatch):
     seen = []
     assign = type(on_array.predictor_).assign
 
-    def watched(self, rows):
+    def watched(self, rows, reject=None):
         seen.append(torch.get_num_threads())
-        return assign(self, rows)
+        return assign(self, rows, reject)
 
     monkeypatch.setattr(type(on_array.predictor_), "assign", watched)
     before = torch.get_num_threads()
@@ -265,7 +265,7 @@ def test_methods_pass_their_arguments_on(on_frame, frame):
             call(ddf, threads=0)
         np.testing.assert_array_equal(call(ddf, threads=2).compute(), call(ddf).compute())
     with pytest.raises(TypeError, match="sample_weight"):
-        quick().fit(ddf, sample_weight=None)
+        quick().fit(ddf, sample_weight=np.ones(len(frame)))
     assert len(np.unique(quick().fit(ddf, None, sample_size=90).train_indices_)) == 90
 
 

@@ -55,5 +55,5 @@ def check(app: Sphinx, exception: Exception | None) -> None:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Register the extension."""
-    app.connect("build-finished", check)
+    app.connect("build-finished", check, priority=900)  # after the theme has written its files
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knet._fit import validation as rules
+from knet._network.certainty import N_QUANTILES
 from knet.exceptions import ModelFileError
 
 Rule = tuple[Callable[[Any], bool], str]
@@ -29,10 +30,10 @@ MAX_DEPTH = 64  # of objects inside objects in a header
 class Array:
     """What an array of a model file must be.
 
-    `shape` names the length of each axis: d columns, f columns
-    that the encoder gets, c clusters, e columns of the embedding, m landmarks, u hinges,
-    p places, q quantiles, or a number of one digit. The same letter is the same length in all arrays. `like_encoder`
-    asks for the dtype of the centres, which the encoder uses. Of the arrays of one `part`, a file has all or none.
+    `shape` names the length of each axis: d columns, f columns that the encoder gets, c clusters, e columns of the
+    embedding, m landmarks, u hinges, p places, q quantiles, or a number. The same letter is the same length in all
+    arrays. `like_encoder` asks for the dtype of the centres, which the encoder uses. Of the arrays of one `part`, a
+    file has all or none.
     """
 
     shape: str
@@ -139,7 +140,7 @@ def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
     n_clusters = header["params"].get("n_clusters")
     if not isinstance(n_clusters, int) or isinstance(n_clusters, bool):
         raise ModelFileError(f"n_clusters must be an integer. Got {_short(repr(n_clusters))}")
-    sizes: Sizes = {"d": header["n_features"], "c": n_clusters, **{str(digit): digit for digit in range(10)}}
+    sizes: Sizes = {"d": header["n_features"], "c": n_clusters, "q": N_QUANTILES, "1": 1, "3": 3}
     if "projection" not in kinds:
         sizes["f"] = sizes["d"]
     parts = {None, *(ARRAYS[name].part for name in kinds if name in ARRAYS)}

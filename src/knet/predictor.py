@@ -22,8 +22,8 @@ from knet._network.scaling import Scaling, float_dtype
 
 Filled = TypeVar("Filled", bound=NDArray[Any])
 
-BLOCK_ROWS = 2048  # rows that pass through the network at a time: their hidden layer stays in a core's cache
-TORCH_BLOCKS = 8  # blocks of a network that is not entered by several threads: it uses threads itself
+BLOCK_ROWS = 1024  # rows that pass through the network at a time: their hidden layer stays in a core's cache
+TORCH_BLOCKS = 16  # blocks of a network that is not entered by several threads: it uses threads itself
 
 
 @dataclass(frozen=True)

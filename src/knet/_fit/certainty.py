@@ -22,13 +22,13 @@ from knet._math.landmarks import landmarks
 from knet._math.mixtures import gaussian_mixture
 from knet._math.neighbors import neighbors
 from knet._math.threads import one_blas_thread
-from knet._network.certainty import LOG_RANGE, Certainty
+from knet._network.certainty import LOG_RANGE, N_QUANTILES, Certainty
 
 SAMPLE_ROWS = 2000  # of the training rows, from which certainty is learned
-GAUSSIANS = (1, 2, 4, 8)  # per cluster, as long as more of them describe the rows better
+GAUSSIANS = (1, 2, 4, 8)  # per cluster; a number is tried if it is at most four times the best one so far
+ROWS_PER_PARAMETER = 4  # rows of a part of a cluster per column: fewer tell little about its covariance
 HINGES = 64
 WIDTH_NEIGHBORS = 10  # the width of the kernel in the data is the median distance to this neighbour
-QUANTILE_STEPS = 200
 MAX_ITER = 60
 
 
@@ -63,7 +63,7 @@ def learn_certainty(Z: Floats, labels: Labels, gaps: Floats, rng: np.random.Rand
         places=places,
         place_weights=counts.astype(np.float64),
         place_width=np.array([width]),
-        score_quantiles=np.quantile(scores, np.linspace(0, 1, QUANTILE_STEPS + 1)),
+        score_quantiles=np.quantile(scores, np.linspace(0, 1, N_QUANTILES)),
     )
 
 
@@ -84,16 +84,16 @@ def expected_shares_right(Z: Floats, labels: Labels, n_clusters: int, rng: np.ra
 def _overlapping_clusters(X: Floats, labels: Labels, rng: np.random.RandomState) -> Floats:
     """Return the probability of every cluster for every row, by the mixture with the largest BIC, (n, c)."""
     (n, d), n_clusters = X.shape, int(labels.max()) + 1
-    best, P = -np.inf, np.eye(n_clusters)[labels]
+    best, n_best, P = -np.inf, 1, np.eye(n_clusters)[labels]
     for n_parts in GAUSSIANS:
-        if n_parts > 1 and n_parts * n_clusters * (d + 1) > n:
+        too_few_rows = n_parts * n_clusters * ROWS_PER_PARAMETER * (d + 1) > n
+        if n_parts > 1 and (too_few_rows or 4 * n_best < n_parts):
             break
         start, owners = _parts(X, labels, n_parts, rng)
         found = [_mixture(X, start, len(owners), tied=tied) for tied in (False, True)]
         criterion, members = max(found, key=lambda pair: pair[0])
-        if criterion <= best:
-            break
-        best, P = criterion, members @ np.eye(n_clusters)[owners]
+        if criterion > best:
+            best, n_best, P = criterion, n_parts, members @ np.eye(n_clusters)[owners]
     return P
 
 
@@ -107,7 +107,7 @@ def _parts(X: Floats, labels: Labels, n_parts: int, rng: np.random.RandomState) 
     for cluster in range(int(labels.max()) + 1):
         rows = np.flatnonzero(labels == cluster)
         count = max(1, min(n_parts, len(rows) // (X.shape[1] + 1)))
-        start[rows] = len(owners) + (k_means(X[rows], count, 1, rng).labels if count > 1 else 0)
+        start[rows] = len(owners) + (k_means(X[rows], count, 3, rng).labels if count > 1 else 0)
         owners += [cluster] * count
     return start, np.array(owners)
 

@@ -13,6 +13,7 @@ from knet._math.arrays import Floats
 from knet._math.distances import squared_distances
 
 LOG_RANGE = (-30.0, 30.0)  # of log beta: beyond it, memberships are equal or 0 and 1
+N_QUANTILES = 201  # of the familiarity of the training rows
 MIN_CONFIDENCE = 0.5  # a label below it is more likely wrong than right
 
 

@@ -10,7 +10,10 @@ def limit_threads(threads: int | None) -> Iterator[None]:
     if threads is None:
         yield
         return
-    from threadpoolctl import threadpool_limits
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError as error:
+        raise ImportError("--threads needs threadpoolctl. Install it with: pip install threadpoolctl") from error
 
     from knet._math.threads import limit_threads as limit_torch
 
