@@ -172,9 +172,10 @@ def _row_blocks(X: Any) -> Iterator[NDArray[np.floating]]:
 
 
 def _surely_finite(block: NDArray[np.floating]) -> bool:
-    """Say whether a sum over the values is finite; if the sum of finite values overflows, they are counted."""
+    """Say whether a sum over the squares is finite; if that of finite values overflows, they are counted."""
+    values = block.ravel() if block.dtype.itemsize > 2 else block.astype(np.float32).ravel()
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.sum(block, dtype=np.float32 if block.dtype.itemsize == 2 else None)))
+        return bool(np.isfinite(np.dot(values, values)))
 
 
 def names_of(names: Collection[str] | None, column: int) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -81,5 +82,13 @@ class RowMLP:
             np.maximum(H, 0, out=H)
         Psi: Floats = H @ self.weights[-1]
         Psi += self.biases[-1]
-        Psi += Z @ self.skip
+        if self._keeps_columns:
+            Psi[:, : Z.shape[1]] += Z
+        else:
+            Psi += Z @ self.skip
         return Psi
+
+    @cached_property
+    def _keeps_columns(self) -> bool:
+        """Whether P is the identity, with empty columns appended or not: then its product is not needed."""
+        return self.skip.shape[1] >= len(self.skip) and np.array_equal(self.skip, np.eye(*self.skip.shape))
