@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from knet._math.arrays import Floats, Labels
-from knet._network.preparation import dense_rows
+from knet._network.preparation import dense_rows, is_sparse
 from knet.estimator import KNet
 
 POOL_ROWS = 50_000  # the maximum number of rows from which a sample is drawn
@@ -109,6 +109,8 @@ def take_rows(X: Any, rows: NDArray[np.int64]) -> Any:
         return X.take(rows)
     if hasattr(X, "columns"):  # polars
         return X[rows]
+    if is_sparse(X):
+        return X.tocsr()[rows]
     if isinstance(X, torch.Tensor):
         return X[torch.from_numpy(rows)]
     if isinstance(X, list | tuple):
