@@ -12,7 +12,6 @@ from knet.inspect.samples import count_rows, take_rows
 from knet.model_file import versions
 
 HASHED_ROWS = 10_000  # the maximum number of rows in the fingerprint
-BLOCK_ROWS = 500  # of them at a time
 
 
 def reproduce(model: KNet, X: Any, command: str | None) -> str:
@@ -39,10 +38,8 @@ def fingerprint(model: KNet, X: Any) -> str:
     """
     n_rows = count_rows(X)
     rows = np.linspace(0, n_rows - 1, min(n_rows, HASHED_ROWS)).astype(np.int64)
-    digest = hashlib.sha256()
-    for block in np.array_split(rows, max(1, len(rows) // BLOCK_ROWS)):  # sparse rows may be very wide
-        values = dense_rows(model._validate(take_rows(X, block)))
-        digest.update(np.ascontiguousarray(values, dtype=np.float64).tobytes())
+    values = np.ascontiguousarray(dense_rows(model._validate(take_rows(X, rows))), dtype=np.float64)
+    digest = hashlib.sha256(values.tobytes())
     hashed = "all rows" if len(rows) == n_rows else f"{len(rows):,} rows at equal steps"
     return f"{n_rows} x {model.n_features_in_}; SHA-256 of {hashed} as float64: {digest.hexdigest()}"
 

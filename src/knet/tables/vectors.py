@@ -91,13 +91,16 @@ def _new_rows(shape: tuple[int, int], dtype: np.dtype[Any], out: str | os.PathLi
 
 
 def widths(schema: "pa.Schema", first: "Callable[[], pa.Table | None]") -> dict[str, int]:
-    """Return the columns of vectors of an Arrow table, and how long they are; `first` reads the first row."""
+    """Return the columns of vectors of an Arrow table, and how long they are; `first` reads the first row.
+
+    Lists of whole numbers are left as they are: they may be keys.
+    """
     import pyarrow as pa
 
     found: dict[str, int] = {}
     for name, kind in zip(schema.names, schema.types, strict=True):
         is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-        if is_list and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
+        if is_list and pa.types.is_floating(kind.value_type):
             if pa.types.is_fixed_size_list(kind):
                 found[name] = kind.list_size
             elif (row := first()) is not None:
