@@ -11,6 +11,7 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
+from benchmarks.certainty import calibration_error, judge
 from knet import KNet, load, load_light
 from knet._fit.certainty import expected_shares_right
 from knet.blocks import Labeler
@@ -48,9 +49,18 @@ def matched(labels, y):
     return groups[labels] == y
 
 
-def calibration_error(confidence, right):
-    bins = np.minimum((confidence * 10).astype(int), 9)
-    return sum(abs((confidence - right)[bins == number].sum()) for number in range(10)) / len(right)
+def test_the_calibration_error_is_that_of_each_confidence():
+    right = np.repeat([True, False], [80, 20])
+    assert calibration_error(np.full(100, 0.8), right) == pytest.approx(0)
+    assert calibration_error(np.ones(100), right) == pytest.approx(0.2)
+    assert calibration_error(np.where(right, 0.75, 0.85), right) == pytest.approx(0.8 * 0.25 + 0.2 * 0.85)
+
+
+def test_clusters_are_matched_by_the_training_rows_and_noise_is_not_judged():
+    y = np.array([0, 0, 1, 1, 0, 1, 1, -1])
+    labels = np.array([1, 1, 0, 0, 1, 0, 1, 0])
+    row = judge(labels, np.eye(2)[labels], y, n_train=4)
+    assert (row["accuracy"], row["confidence"], row["error"]) == pytest.approx((2 / 3, 1, 1 / 3))
 
 
 @pytest.fixture(scope="module")
