@@ -223,9 +223,9 @@ def test_only_one_of_many_writers_creates_a_file(tmp_path):
 def test_a_file_that_appears_during_the_fit_is_not_replaced(data, tmp_path, monkeypatch):
     out, genuine = tmp_path / "m.safetensors", KNet.fit
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         out.write_text("of another process")
-        return genuine(self, X)
+        return genuine(self, X, y, sample_weight)
 
     monkeypatch.setattr(KNet, "fit", fit)
     monkeypatch.setattr(knet.cli.results.tempfile, "gettempdir", lambda: str(tmp_path))
