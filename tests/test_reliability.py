@@ -537,8 +537,8 @@ def test_masked_arrays_are_refused_with_the_remedy(model):
 def test_too_many_columns_are_refused_before_the_allocation():
     X = np.zeros((12, 40_000), np.float32)
     for options in ({}, {"n_components": 5}):
-        with pytest.raises(ValueError, match=r"With 40,000 columns.* GB\. Reduce the columns first"):
-            KNet(2, **options).fit(X)
+        with pytest.raises(ValueError, match=r"With 40,000 columns.* GB\. Set max_columns"):
+            KNet(2, **options, advanced=Advanced(max_columns=None)).fit(X)
 
 
 def test_pretraining_follows_the_rule_for_threads(monkeypatch):
@@ -581,7 +581,7 @@ def test_an_interruption_during_the_start_is_one_line(moment):
 def test_too_little_memory_is_one_line(data, tmp_path, monkeypatch):
     for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")):
 
-        def fit(self, X, y=None, error=error):
+        def fit(self, X, y=None, sample_weight=None, error=error):
             raise error
 
         monkeypatch.setattr(KNet, "fit", fit)
@@ -589,7 +589,7 @@ def test_too_little_memory_is_one_line(data, tmp_path, monkeypatch):
 
 
 def test_errors_of_knet_are_one_line_and_defects_are_not_hidden(data, saved, tmp_path, monkeypatch):
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         raise error
 
     monkeypatch.setattr(KNet, "fit", fit)

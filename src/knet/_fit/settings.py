@@ -59,8 +59,8 @@ def check_network_size(n_features: int, hidden_layer_sizes: Sequence[int], n_com
     if needed > MAX_NETWORK_BYTES:
         raise ValueError(
             f"With {n_features:,} columns, hidden_layer_sizes={tuple(hidden_layer_sizes)} and "
-            f"n_components={n_components:,}, the network would need {needed / 2**30:.1f} GB. Reduce the columns first, "
-            "for example with sklearn's PCA(50) or TruncatedSVD(50), or lower hidden_layer_sizes and n_components."
+            f"n_components={n_components:,}, the network would need {needed / 2**30:.1f} GB. Set max_columns of "
+            "knet.Advanced, so that the model reduces the columns, or lower hidden_layer_sizes and n_components."
         )
 
 
