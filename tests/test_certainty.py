@@ -253,6 +253,19 @@ def test_a_file_with_a_part_of_certainty_is_refused(model, tmp_path):
         load(tmp_path / "forged.safetensors")
 
 
+@pytest.mark.parametrize("width", [1e-200, 1e-160, 1e200])
+def test_a_kernel_of_any_width_gives_finite_scores(model, new_rows, tmp_path, width):
+    model.save(tmp_path / "m.safetensors")
+    _, header, tensors = parts(tmp_path / "m.safetensors")
+    tensors["place_width"] = torch.full_like(tensors["place_width"], width)
+    forge(tmp_path / "forged.safetensors", header, tensors)
+    light = load_light(tmp_path / "forged.safetensors")
+    assert np.isfinite(light.score_samples(new_rows)).all()
+    single = np.clip(new_rows, -1e30, 1e30).astype(np.float32)
+    assert not np.isnan(light.score_samples(single)).any()
+    assert (light.predict(new_rows, reject=0.05) >= -1).all()
+
+
 def test_dask_and_batches_reject_the_same_rows(model, data, new_rows):
     da = pytest.importorskip("dask.array")
     dd = pytest.importorskip("dask.dataframe")

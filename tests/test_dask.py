@@ -8,15 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_array
 from scipy.stats import chisquare
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
 import knet.dask
-from knet import Advanced, KNet, blocks, load
+from knet import Advanced, KNet, blocks, load, load_light
 from knet.dask import lazy as lazy_results
 from knet.dask.reductions import Moments, draw, merge_drawn, merge_moments
 from knet.exceptions import ModelFileError
+from knet.light import LightModel
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -72,7 +74,7 @@ def uneven(frame, sizes):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
 def test_arrays_give_what_memory_gives(on_array, X, method, dtype):
     values = (X * 100).astype(dtype)
     lazy = getattr(on_array, method)(da.from_array(values, chunks=(250, 2)))
@@ -82,8 +84,35 @@ def test_arrays_give_what_memory_gives(on_array, X, method, dtype):
     assert lazy.shape == expected.shape
     found = lazy.compute()
     assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-4 if dtype == np.float32 else 1e-9, atol=1e-5)
+    np.testing.assert_allclose(found, expected, rtol=1e-9 if dtype in (np.float64, np.int32) else 1e-4, atol=1e-5)
     assert lazy.chunks[0] == (250, 250, 250, 150)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_light_model_gives_what_the_model_gives(on_array, on_frame, X, frame, method):
+    compute = getattr(knet.dask, method)
+    for model, many in ((on_array, da.from_array(X, chunks=(250, 3))), (on_frame, dd.from_pandas(frame, 3))):
+        found, expected = compute(LightModel.of(model), many), compute(model, many)
+        assert list(found.shape[1:]) == list(expected.shape[1:])
+        np.testing.assert_array_equal(found.compute(), expected.compute())
+
+
+def test_a_light_model_labels_summarizes_and_drifts(frame, tmp_path):
+    many = dd.from_pandas(frame, npartitions=3)
+    model = quick().fit(many)
+    model.save(tmp_path / "m.safetensors")
+    light = load_light(tmp_path / "m.safetensors")
+    outputs = ["label", "proba"]
+    pd.testing.assert_frame_equal(
+        knet.dask.label(light, many, outputs=outputs).compute(), knet.dask.label(model, many, outputs=outputs).compute()
+    )
+    np.testing.assert_array_equal(knet.dask.summarize(light, many).means, knet.dask.summarize(model, many).means)
+    for reference in (None, frame):
+        found, expected = (knet.dask.drift(given, many, reference) for given in (light, model))
+        np.testing.assert_array_equal(found.column_shift, expected.column_shift)
+        assert found.unfamiliar == expected.unfamiliar
+    with pytest.raises(ValueError, match="lacks the model's columns 'c'"):
+        knet.dask.predict(light, many[["a", "b"]])
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -384,12 +413,13 @@ def test_a_model_file_is_read_by_the_workers(on_frame, frame, tmp_path, monkeypa
 # The block function
 
 
-@pytest.mark.parametrize("kind", ["pandas", "table", "batch"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "table", "batch"])
 def test_labeler_answers_in_kind(on_frame, frame, kind):
     pa = pytest.importorskip("pyarrow")
     table = frame.assign(own="x", other="y").reset_index(drop=True)
     batch = {
         "pandas": lambda: table,
+        "polars": lambda: pytest.importorskip("polars").from_pandas(table),
         "table": lambda: pa.Table.from_pandas(table),
         "batch": lambda: pa.RecordBatch.from_pandas(table),
     }[kind]()
@@ -400,6 +430,33 @@ def test_labeler_answers_in_kind(on_frame, frame, kind):
     assert list(found.columns) == ["own", "label", "score"]
     assert np.array_equal(found.label, on_frame.predict(frame))
     assert len(labeler(batch[:0] if kind == "pandas" else batch.slice(0, 0))) == 0
+
+
+@pytest.mark.parametrize("kind", ["array", "polars"])
+def test_a_row_without_a_direction_is_named_by_its_place_in_the_block(X, kind, monkeypatch):
+    model = fitted(X, metric="cosine")
+    bad = X.copy()
+    bad[417] = 0
+    block = bad if kind == "array" else pytest.importorskip("polars").DataFrame(bad)
+    monkeypatch.setattr(blocks, "SLICE_ROWS", 100)
+    with pytest.raises(ValueError, match="Row 417 has the length 0"):
+        blocks.label_block(block, blocks.ModelRef.of(model), ("label",), np.float64)
+
+
+def test_a_folder_with_another_share_of_rejected_rows_is_refused(on_frame, tmp_path):
+    pytest.importorskip("pyarrow")
+    from knet.dask.files import Job, open_folder
+
+    def job(reject, outputs=("label",)):
+        return Job(blocks.ModelRef.of(on_frame, reject=reject), None, outputs, None, None, 1)
+
+    open_folder(tmp_path / "out", job(0.05), force=False)
+    open_folder(tmp_path / "out", job(0.05), force=False)
+    with pytest.raises(FileExistsError, match=r"with --reject 0\.05, and this run has no --reject"):
+        open_folder(tmp_path / "out", job(None), force=False)
+    with pytest.raises(FileExistsError, match="contains other columns of this model"):
+        open_folder(tmp_path / "out", job(0.05, ("label", "score")), force=False)
+    open_folder(tmp_path / "out", job(None), force=True)
 
 
 def test_labeler_keeps_single_precision(on_frame, frame):
@@ -614,3 +671,11 @@ def test_drift_reference_is_saved_and_never_of_another_fit(X, tmp_path):
     model.fit(X[:300])
     with pytest.raises(ValueError, match="no description of its training sample"):
         knet.dask.drift(model, many)
+
+
+def test_the_reference_of_drift_may_be_sparse(on_array, X):
+    many = da.from_array(X, chunks=(200, 3))
+    for model in (on_array, LightModel.of(on_array)):
+        found, expected = (knet.dask.drift(model, many, reference=rows) for rows in (csr_array(X), X))
+        np.testing.assert_allclose(found.column_shift, expected.column_shift, atol=1e-12)
+        assert found.size_shift == expected.size_shift

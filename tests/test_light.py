@@ -6,12 +6,16 @@ import textwrap
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.sparse import csc_array, csr_array
 from torch import nn
 
 from knet import KNet, load, load_light
+from knet.blocks import Labeler
 from knet.exceptions import ModelFileError
+from knet.light import LightModel
 from tests.estimators import make_knet
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
@@ -56,6 +60,49 @@ def test_a_table_gives_its_columns_by_name(saved):
     np.testing.assert_array_equal(light.predict(pa.Table.from_pandas(mixed)), expected)
     with pytest.raises(ValueError, match=r"lacks the model's columns 'b'. It has \['c', 'id', 'a'\]"):
         light.predict(mixed.drop(columns="b"))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+def test_polars_tables_are_taken_as_pandas_tables(saved, dtype):
+    light, X = load_light(saved[1]), pd.DataFrame((10 * rows(40, seed=2)).astype(dtype), columns=NAMES)
+    mixed = pl.DataFrame({"c": X.c.to_numpy(), "id": ["x"] * 40, "a": X.a.to_numpy(), "b": X.b.to_numpy()})
+    for method in METHODS:
+        expected, found = getattr(light, method)(X), getattr(light, method)(mixed)
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+    for missing in ([None, 1], [None, True]):
+        with pytest.raises(ValueError, match=r"1 NaN value in column 'b' \(1\)"):
+            light.predict(pl.DataFrame({"a": [1.0, 2], "b": missing, "c": [1, 2]}))
+    with pytest.raises(ValueError, match=r"'b'.* other values"):
+        light.predict(pl.DataFrame({"a": [1.0], "b": ["x"], "c": [1]}))
+    with pytest.raises(ValueError, match="lacks the model's columns 'b'"):
+        light.predict(mixed.drop("b"))
+
+
+@pytest.mark.parametrize("name", ["schema", "column_names", "columns", "names"])
+def test_a_column_may_have_the_name_of_a_method(name):
+    X = pd.DataFrame(rows(), columns=[name, "b", "c"])
+    model = make_knet(3, **QUICK).fit(X)
+    light = LightModel.of(model)
+    np.testing.assert_array_equal(light.predict(X), model.labels_)
+    np.testing.assert_array_equal(light.predict(pl.DataFrame(dict(X.items()))), model.labels_)
+    found = Labeler(model, keep=["b"])(X)
+    assert list(found.columns) == ["b", "label"]
+    np.testing.assert_array_equal(found.label, model.labels_)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, bool, np.float32])
+@pytest.mark.parametrize("convert", [csr_array, csc_array])
+def test_sparse_rows_of_any_type_give_the_results_of_the_model(dtype, convert):
+    X = np.random.default_rng(0).integers(0, 3, size=(120, 80))
+    X[:, 0] = 1
+    model = make_knet(2, metric="cosine", **QUICK).fit(csr_array(X.astype(float)))
+    light, given = LightModel.of(model), convert(X.astype(dtype))
+    assert light.predictor.preparation.projection is not None
+    for method in METHODS:
+        expected, found = getattr(model, method)(given), getattr(light, method)(given)
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
 
 
 @pytest.mark.parametrize(
@@ -119,3 +166,9 @@ def test_numpy_and_safetensors_are_enough(saved, tmp_path):
     with np.load(tmp_path / "out.npz") as found:
         for method in METHODS:
             np.testing.assert_array_equal(found[method], getattr(model, method)(pd.DataFrame(X, columns=NAMES)))
+
+
+def test_a_light_model_has_a_short_repr(tmp_path):
+    model = KNet(2, max_iter=1, random_state=0).fit(np.random.default_rng(0).normal(size=(60, 3)))
+    model.save(tmp_path / "m.safetensors")
+    assert repr(load_light(tmp_path / "m.safetensors")) == "LightModel(n_clusters=2, n_features=3)"

@@ -23,7 +23,7 @@ from knet._network.scaling import FAR, Scaling, learn_scaling
 from knet.cli.app import app
 from knet.metrics import nmi
 from knet.tables.read import Source
-from knet.tables.vectors import read_vectors
+from knet.tables.vectors import expand_vectors, read_vectors, vector_rows
 
 N_COLUMNS = 120
 
@@ -353,6 +353,32 @@ def test_vectors_of_different_lengths_are_refused():
         KNet(2).fit(pa.table({"v": [[1.0, 2.0], None]}))
     with pytest.raises(ValueError, match="must be the only column"):
         KNet(2).fit(pa.table({"v": [[1.0, 2.0], [1.0, 3.0]], "n": [1, 2]}))
+
+
+def test_an_empty_column_of_vectors_has_no_rows(model, vectors, tmp_path):
+    model.save(tmp_path / "m.safetensors")
+    for name, table in tables(vectors.X).items():
+        if "pandas" in name:  # an empty column of objects does not say what they would be
+            continue
+        empty = table[:0]
+        if name in ("arrow", "arrow chunks", "polars arrays"):  # the type says how long the vectors are
+            found = expand_vectors(empty)
+            assert (found.shape, found.dtype) == ((0, N_COLUMNS), np.float32), name
+            assert load_light(tmp_path / "m.safetensors").predict(empty).shape == (0,), name
+        else:
+            with pytest.raises(ValueError, match="The column of vectors has no rows"):
+                expand_vectors(empty)
+            column = empty if name == "polars column" else empty["vector"]
+            assert vector_rows(column, 7).shape == (0, 7)
+        with pytest.raises(ValueError, match=r"no rows|0 sample"):
+            model.predict(empty)
+
+
+def test_a_pandas_column_may_be_called_column_names():
+    X = pd.DataFrame({"column_names": [1.0, 2.0], "schema": [3.0, 4.0]})
+    assert expand_vectors(X) is X
+    one = pd.DataFrame({"column_names": [[1.0, 2.0], [3.0, 4.0]]})
+    np.testing.assert_array_equal(expand_vectors(one), [[1, 2], [3, 4]])
 
 
 def test_a_preparation_keeps_nothing_cached_in_a_pickle(seed):

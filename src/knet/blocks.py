@@ -26,9 +26,11 @@ except ImportError:
 from knet._fit import validation as rules
 from knet._math.arrays import Floats
 from knet._math.threads import limit_threads
+from knet._network.preparation import ZeroRowError
 from knet.exceptions import ModelFileError
-from knet.light import LightModel, load_light
+from knet.light import LightModel, is_single, load_light
 from knet.predictor import Predictor
+from knet.tables.vectors import column_names, table_kind
 
 if TYPE_CHECKING:
     from knet.estimator import KNet
@@ -160,7 +162,7 @@ def slices(block: Any, model: LightModel, dtype: DTypeLike | None) -> Iterator[F
 
 
 def _cut(block: Any, start: int) -> Any:
-    if hasattr(block, "schema"):  # Arrow
+    if table_kind(block) == "arrow":
         return block.slice(start, SLICE_ROWS)
     rows = slice(start, start + SLICE_ROWS)
     return block.iloc[rows] if hasattr(block, "iloc") else block[rows]
@@ -195,9 +197,22 @@ def label_block(
     """Return the chosen outputs of the rows of a block, as named columns; an empty block has empty columns."""
     model = ref.load()
     with limit_threads(threads):
-        parts = [columns(model.predictor, X, outputs, ref.reject) for X in slices(block, model, dtype)]
+        parts = [
+            _slice_columns(model.predictor, X, outputs, ref.reject, number * SLICE_ROWS)
+            for number, X in enumerate(slices(block, model, dtype))
+        ]
         parts = parts or [columns(model.predictor, np.empty((0, model.n_features), dtype), outputs)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _slice_columns(
+    predictor: Predictor, X: Floats, outputs: Collection[str], reject: float | None, first_row: int
+) -> dict[str, NDArray[Any]]:
+    """Return the outputs of a slice; an error names the row of the block."""
+    try:
+        return columns(predictor, X, outputs, reject)
+    except ZeroRowError as error:
+        raise ZeroRowError(first_row + error.row) from None
 
 
 def check_outputs(outputs: Sequence[str]) -> tuple[str, ...]:
@@ -265,16 +280,14 @@ class Labeler:
         self.outputs, self.keep, self.threads = check_outputs(outputs), keep, threads
 
     def __call__(self, batch: Any) -> Any:
-        """Return the outputs for a batch in the type of the batch: pandas, Arrow table or Arrow record batch."""
-        is_arrow = hasattr(batch, "schema")
-        present = batch.schema.names if is_arrow else list(batch.columns)
+        """Return the outputs for a batch in the type of the batch: pandas, polars, Arrow table or record batch."""
+        kind, present = table_kind(batch), column_names(batch)
         names = self.ref.load().names or [name for name in present if name not in self.keep]
-        rows = batch.select([name for name in present if name in names]) if is_arrow else batch.filter(names)
-        single = all(str(kind) in ("float", "float32") for kind in (rows.schema.types if is_arrow else rows.dtypes))
-        made: Mapping[str, Any] = label_block(
-            rows, self.ref, self.outputs, np.float32 if single else np.float64, self.threads
-        )
+        rows = batch.filter(names) if kind == "pandas" else batch.select([name for name in present if name in names])
+        dtype = np.float32 if is_single(rows) else np.float64
+        made: Mapping[str, Any] = label_block(rows, self.ref, self.outputs, dtype, self.threads)
         kept = check_kept(self.keep, present, made)
-        if not is_arrow:
+        if kind == "pandas":
             return batch[kept].assign(**made)
-        return type(batch).from_pydict({**{name: batch.column(name) for name in kept}, **made})
+        result = {**{name: batch[name] for name in kept}, **made}
+        return type(batch).from_pydict(result) if kind == "arrow" else type(batch)(result)

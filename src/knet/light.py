@@ -25,7 +25,7 @@ from knet._network.scaling import Scaling, float_dtype, is_half
 from knet.exceptions import ModelFileError
 from knet.model_checks import ENCODER, check_header, check_shapes, check_values
 from knet.predictor import Predictor
-from knet.tables.vectors import expand_vectors
+from knet.tables.vectors import column_names, expand_vectors, table_kind
 from knet.tables.whole_files import check_readable
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ class LightModel:
             extra=getattr(model, "extra_", {}),
         )
 
+    def __repr__(self) -> str:
+        return f"LightModel(n_clusters={self.n_clusters}, n_features={self.n_features})"
+
     @property
     def n_features(self) -> int:
         """Number of columns that a row must have."""
@@ -109,40 +112,45 @@ class LightModel:
     def numbers(self, X: Any, dtype: DTypeLike | None = None) -> Floats:
         """Return rows as a finite array; from a table, take the model's columns by name, in the model's order.
 
-        X is an array, a list, a sparse matrix, a pandas DataFrame, an Arrow table or a column of vectors.
+        X is an array, a list, a sparse matrix, a pandas or polars DataFrame, an Arrow table or a column of vectors.
         Without `dtype`, single precision stays, and other numbers become doubles.
         """
         X = expand_vectors(X)
-        array = self._from_table(X, dtype) if _is_table(X) else _from_array(X, dtype)
+        array = self._from_table(X, dtype) if table_kind(X) else _from_array(X, dtype)
         if array.ndim != 2 or array.shape[1] != self.n_features:
             raise ValueError(f"The model needs rows of {self.n_features} columns. Got an array of shape {array.shape}.")
         rules.check_finite(array, self.names)
         return array
 
     def _from_table(self, table: Any, dtype: DTypeLike | None) -> Floats:
-        is_arrow = hasattr(table, "schema")
-        present = table.schema.names if is_arrow else list(table.columns)
+        kind, present = table_kind(table), column_names(table)
         names = present if self.names is None else self.names
         missing = [repr(name) for name in names if name not in present]
         if missing:
             raise ValueError(f"The table lacks the model's columns {', '.join(missing)}. It has {present}.")
-        table = table.select(list(names)) if is_arrow else table[list(names)]
+        table = table.select(list(names)) if kind == "arrow" else table[list(names)]
         rules.check_columns(table)
         if dtype is None:
-            kinds = {str(kind) for kind in (table.schema.types if is_arrow else table.dtypes)}
-            dtype = np.float32 if kinds <= {"float", "float32"} else np.float64
-        array: Floats = (table.to_pandas() if is_arrow else table).to_numpy(dtype=dtype, na_value=np.nan)
+            dtype = np.float32 if is_single(table) else np.float64
+        if kind == "other":
+            array: Floats = np.empty((table.shape[0], len(names)), dtype)
+            for j, name in enumerate(names):
+                array[:, j] = np.asarray(table[name]).astype(dtype)
+            return array
+        array = (table.to_pandas() if kind == "arrow" else table).to_numpy(dtype=dtype, na_value=np.nan)
         return array
 
 
-def _is_table(X: Any) -> bool:
-    return hasattr(X, "schema") or hasattr(X, "columns")
+def is_single(table: Any) -> bool:
+    """Say whether all columns of a table have single precision."""
+    kinds = table.schema.types if table_kind(table) == "arrow" else table.dtypes
+    return all(str(kind).lower() in ("float", "float32") for kind in kinds)
 
 
 def _from_array(X: Any, dtype: DTypeLike | None) -> Floats:
     rules.check_columns(X)
     if is_sparse(X):
-        return X.tocsr()  # type: ignore[no-any-return]
+        return X.tocsr().astype(float_dtype(X) if dtype is None else dtype, copy=False)  # type: ignore[no-any-return]
     array = X if isinstance(X, np.ndarray) else np.asarray(X)
     if dtype is None:  # files and half precision are converted in blocks
         dtype = array.dtype if isinstance(X, np.memmap) or is_half(array) else float_dtype(array)
@@ -284,6 +292,7 @@ def _from_version_1(header: Mapping[str, Any], shapes: Mapping[str, tuple[int, .
         "unsaved": unsaved,
         "best_iter": header["best_round"],
         "history": [_renamed(row, {"round": "iteration"}) for row in header["history"]],
+        "selection": [_renamed(row, {"affinity": "method"}) for row in header["selection"]],
     }
 
 

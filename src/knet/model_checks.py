@@ -92,7 +92,7 @@ HEADER: dict[str, tuple[Any, ...]] = {
     "spread": (rules.positive_number(),),
     "history": (_table_of("iteration", "hsic", "reconstruction", "u_change"),),
     "best_iter": (rules.integer(0),),
-    "selection": (_table_of("conductance", "chosen"),),
+    "selection": (_table_of("method", "conductance", "chosen"),),
     "n_train": (rules.integer(1),),
     "n_features": (rules.integer(1),),
     "feature_names": (rules.nothing(), _text_list()),

@@ -14,6 +14,7 @@ from knet._math.distances import squared_distances
 
 LOG_RANGE = (-30.0, 30.0)  # of log beta: beyond it, memberships are equal or 0 and 1
 N_QUANTILES = 201  # of the familiarity of the training rows
+WIDTHS = (1e-100, 1e100)  # of the kernel: beyond them, squares would leave the range of doubles
 MIN_CONFIDENCE = 0.5  # a label below it is more likely wrong than right
 
 
@@ -50,7 +51,8 @@ class Certainty:
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the same functions in another precision."""
-        return replace(self, **{name: array.astype(dtype) for name, array in self.arrays().items()})
+        with np.errstate(over="ignore"):  # a width of a strange file may be infinite in single precision
+            return replace(self, **{name: array.astype(dtype) for name, array in self.arrays().items()})
 
     def sharpness(self, Z: Floats) -> NDArray[np.float64]:
         """Return beta of scaled rows."""
@@ -66,7 +68,8 @@ class Certainty:
         """Return log of the mean kernel value between scaled rows and the training rows; finite for any row."""
         D2 = squared_distances(Z, self.places).astype(np.float64)
         shares = self.place_weights.astype(np.float64)
-        terms = D2 * (-0.5 / float(self.place_width[0]) ** 2) + np.log(shares / shares.sum())
+        width = min(max(float(self.place_width[0]), WIDTHS[0]), WIDTHS[1])
+        terms = D2 * (-0.5 / width**2) + np.log(shares / shares.sum())
         largest = terms.max(1)
         sums: NDArray[np.float64] = largest + np.log(np.exp(terms - largest[:, None]).sum(1))
         return sums

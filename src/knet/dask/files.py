@@ -156,7 +156,13 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
     if {name: found.get(name) for name in job.stamp} == job.stamp:
         return
     if not force:
-        if found.get("model") == job.ref.fingerprint:
+        different = {name for name, value in job.stamp.items() if found.get(name) != value}
+        if different == {"reject"}:
+            raise FileExistsError(
+                f"The folder {folder} contains labels of this model with {_reject_option(found.get('reject'))}, and "
+                f"this run has {_reject_option(job.ref.reject)}. Choose another folder, or use --force to replace them."
+            )
+        if "model" not in different:
             raise FileExistsError(f"The folder {folder} contains other columns of this model. Choose another one.")
         raise FileExistsError(
             f"The folder {folder} contains the labels of another model ({str(found.get('model'))[:12]}..., this one is "
@@ -167,6 +173,10 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
             path.unlink()
     stamp.unlink()
     _claim(stamp, job)
+
+
+def _reject_option(share: float | None) -> str:
+    return "no --reject" if share is None else f"--reject {share}"
 
 
 def _claim(stamp: Path, job: Job) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -16,6 +16,7 @@ except ImportError as error:
     raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet._fit import validation as rules
+from knet._network.scaling import float_dtype
 from knet.blocks import (
     ModelOrPath,
     ModelRef,
@@ -27,7 +28,11 @@ from knet.blocks import (
     resolve_model,
 )
 from knet.dask.tree import reduce_blocks
+from knet.light import LightModel
 from knet.model_file import load
+
+if TYPE_CHECKING:
+    from knet.estimator import KNet
 
 
 def predict(model: ModelOrPath, X: Any, *, reject: float | None = None, threads: int = 1, device: str = "cpu") -> Any:
@@ -35,7 +40,7 @@ def predict(model: ModelOrPath, X: Any, *, reject: float | None = None, threads:
 
     Parameters
     ----------
-    model : KNet, or path of a model file
+    model : KNet, LightModel, or path of a model file
         A fitted model, which is sent to the workers; or a file that every worker reads itself.
     X : dask.array.Array or dask.dataframe.DataFrame of shape (n_samples, n_features)
         Rows, in blocks of any length, also of unknown length. Columns are checked now, values during the computation.
@@ -63,13 +68,13 @@ def score_samples(model: ModelOrPath, X: Any, *, threads: int = 1, device: str =
 def predict_proba(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
     """Return soft memberships, lazily; parameters as in `predict`. For a DataFrame, columns named proba_0, ..."""
     lazy = LazyModel(model, X, threads, device)
-    return lazy.table("proba", len(lazy.model.cluster_centers_))
+    return lazy.table("proba", lazy.light.n_clusters)
 
 
 def transform(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
     """Return psi(X), lazily; parameters as in `predict`. For a DataFrame, columns named embedding_0, ..."""
     lazy = LazyModel(model, X, threads, device)
-    return lazy.table("embedding", lazy.model.cluster_centers_.shape[1])
+    return lazy.table("embedding", lazy.light.predictor.centers.shape[1])
 
 
 def label(
@@ -103,8 +108,8 @@ def label(
     keep = check_kept(keep, list(X.columns), ())
     names = [name for name in X.columns if name not in keep]
     lazy = LazyModel(model, X[names], threads, device, reject)
-    no_rows = np.empty((0, lazy.model.n_features_in_), lazy.dtype)
-    made = columns(lazy.model.predictor_, no_rows, check_outputs(outputs))
+    no_rows = np.empty((0, lazy.light.n_features), lazy.dtype)
+    made = columns(lazy.light.predictor, no_rows, check_outputs(outputs))
     meta = X._meta[check_kept(keep, list(X.columns), made)].assign(**made)
     return X.map_partitions(_kept_columns, lazy.node, names, keep, list(outputs), lazy.dtype.name, threads, meta=meta)
 
@@ -114,24 +119,27 @@ class LazyModel:
 
     Attributes
     ----------
-    model : KNet
+    model : KNet or LightModel
         The model, in this process.
+    light : LightModel
+        The part of it that labels rows.
     node : Delayed
         The model as a node of the graph: the graph stores it once, and every task refers to it.
     X : Dask array or DataFrame
         The rows.
     dtype : dtype
-        Of the numbers that the model receives, by the rules for rows in memory.
+        Of the numbers that the model receives and returns, by the rules for rows in memory: never half precision.
     """
 
     def __init__(self, model: ModelOrPath, X: Any, threads: int, device: str, reject: float | None = None) -> None:
         rules.check_parameter("knet.dask", "threads", threads, [], [rules.integer(1)])
         self.model, ref = resolve_model(model, device, load, reject)
+        self.light = self.model if isinstance(self.model, LightModel) else LightModel.of(self.model)
         self.node = dask.delayed(
             ref, name=f"knet-model-{dask.base.tokenize(ref.fingerprint, ref.path, device, reject)}", traverse=False
         )
         self.X, self.threads = check_collection(X), threads
-        self.dtype: np.dtype[Any] = self.model._validate(example_row(self.X)).dtype
+        self.dtype: np.dtype[Any] = float_dtype(checked_rows(self.model, example_row(self.X)))
 
     def column(self, output: str, dtype: DTypeLike) -> Any:
         """Return an output that has one value per row."""
@@ -155,6 +163,11 @@ class LazyModel:
         """Return the merged results of `block(rows, ref, dtype, threads, *args)` for all blocks, computed now."""
         block = partial(_with_args, block, (self.dtype.name, self.threads, *args))
         return reduce_blocks(self.X, block, merge, [self.node]).compute()
+
+
+def checked_rows(model: "KNet | LightModel", rows: Any) -> Any:
+    """Return rows in memory as the model takes them, or raise what it raises."""
+    return model.numbers(rows) if isinstance(model, LightModel) else model._validate(rows)
 
 
 def _column(block: Any, ref: ModelRef, output: str, dtype: str, threads: int) -> NDArray[Any]:

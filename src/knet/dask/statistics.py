@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knet._math.arrays import Floats
+from knet._network.preparation import dense_rows, is_sparse
 from knet.blocks import ModelOrPath, fingerprint
-from knet.dask.lazy import LazyModel
+from knet.dask.lazy import LazyModel, checked_rows
 from knet.dask.reductions import Moments, merge_moments, moments
 from knet.estimator import KNet
+from knet.light import LightModel
 
 UNFAMILIAR = 0.01  # share of the training sample that counts as unfamiliar
 
@@ -98,11 +100,11 @@ def drift(model: ModelOrPath, X: Any, reference: Any = None, *, threads: int = 1
     ----------
     model, X, threads, device
         As in `predict`.
-    reference : array-like in memory, optional
+    reference : array-like or sparse matrix in memory, optional
         The training sample, or rows that represent it. Not needed if `knet.dask.fit` fitted the model.
     """
     lazy = LazyModel(model, X, threads, device)
-    known = _stored_description(lazy.model) if reference is None else describe_sample(lazy.model, reference)
+    known = _stored_description(lazy.light) if reference is None else describe_sample(lazy.model, reference)
     found = _all_moments(lazy, known["threshold"])
     n_rows = int(found.counts.sum())
     shares = found.counts / n_rows
@@ -118,22 +120,24 @@ def drift(model: ModelOrPath, X: Any, reference: Any = None, *, threads: int = 1
     )
 
 
-def describe_sample(model: KNet, rows: Any) -> dict[str, Any]:
+def describe_sample(model: KNet | LightModel, rows: Any) -> dict[str, Any]:
     """Return the description of a training sample that `drift` compares with, as plain data for the model file."""
-    X = model._validate(rows)
-    sizes = np.bincount(model.predictor_.assign(X), minlength=len(model.cluster_centers_))
+    X = checked_rows(model, rows)
+    X = dense_rows(X) if is_sparse(X) else X
+    predictor = model.predictor if isinstance(model, LightModel) else model.predictor_
+    sizes = np.bincount(predictor.assign(X), minlength=len(predictor.centers))
     deviations = X.std(0, dtype=np.float64)
     return {
         "model": fingerprint(model),
         "sizes": sizes.tolist(),
-        "threshold": float(np.quantile(model.predictor_.log_degrees(X), UNFAMILIAR)),
+        "threshold": float(np.quantile(predictor.log_degrees(X), UNFAMILIAR)),
         "means": X.mean(0, dtype=np.float64).tolist(),
         "deviations": np.where(deviations > 0, deviations, 1.0).tolist(),
     }
 
 
-def _stored_description(model: KNet) -> dict[str, Any]:
-    known: dict[str, Any] = (getattr(model, "extra_", None) or {}).get("reference", {})
+def _stored_description(model: LightModel) -> dict[str, Any]:
+    known: dict[str, Any] = (model.extra or {}).get("reference", {})
     if known.get("model") != fingerprint(model):
         raise ValueError(
             "The model has no description of its training sample: only knet.dask.fit stores it. "

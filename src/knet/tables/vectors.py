@@ -17,9 +17,31 @@ LISTS = ("list", "large_list", "fixed_size_list", "array")  # how the names of s
 ROWS_AT_A_TIME = 8192
 
 
+def table_kind(X: Any) -> str | None:
+    """Return "pandas", "arrow" or "other" (such as polars) for a table, and None for anything else.
+
+    A pandas table has its columns as attributes too. It is recognised first, so that its columns may have any name.
+    """
+    if hasattr(X, "iloc"):
+        return "pandas" if X.ndim == 2 else None
+    if isinstance(X, np.ndarray | list | tuple):
+        return None
+    if isinstance(getattr(getattr(X, "schema", None), "names", None), list):  # a method in polars
+        return "arrow"
+    return "other" if hasattr(X, "columns") else None
+
+
+def column_names(X: Any) -> list[Any]:
+    """Return the columns of a table; none for anything else."""
+    kind = table_kind(X)
+    if kind is None:
+        return []
+    return list(X.schema.names if kind == "arrow" else X.columns)
+
+
 def expand_vectors(X: Any) -> Any:
     """Return the rows of a column of vectors, or of a table that has only this column, as an array; else X itself."""
-    names = _column_names(X)
+    names = column_names(X)
     if len(names) > 1:
         if any(_holds_lists(X[name]) for name in names):
             raise ValueError("A column of vectors must be the only column of X. Select it, such as X[['vector']].")
@@ -45,7 +67,19 @@ def vector_rows(column: Any, width: int | None = None, *, first_row: int = 0) ->
             )
         blocks.append(_stacked(chunk, width))
         first_row += len(lengths)
+    if not blocks:
+        return _no_rows(column, width)
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def _no_rows(column: Any, width: int | None) -> NDArray[Any]:
+    """Return the array of an empty column, or raise if nothing says how long its vectors would be."""
+    kind = getattr(column, "type", None)
+    width = getattr(kind, "list_size", None) if width is None else width
+    if width is None:
+        raise ValueError("The column of vectors has no rows, so that the length of its vectors is unknown.")
+    value_type = getattr(kind, "value_type", None)
+    return np.empty((0, width), np.float64 if value_type is None else value_type.to_pandas_dtype())
 
 
 def read_vectors(path: str | os.PathLike[str], column: str, out: str | os.PathLike[str] | None = None) -> NDArray[Any]:
@@ -128,13 +162,6 @@ def flatten(table: "pa.Table", found: Mapping[str, int], first_row: int) -> "pa.
         else:
             columns.append(table[name])
     return pa.table(columns, names=numbered(table.column_names, found))
-
-
-def _column_names(X: Any) -> list[Any]:
-    """Return the columns of a table; none for anything else."""
-    if isinstance(X, np.ndarray | list | tuple):
-        return []
-    return list(getattr(X, "column_names", getattr(X, "columns", ())))
 
 
 def _holds_lists(column: Any) -> bool:
