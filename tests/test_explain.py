@@ -202,3 +202,10 @@ def test_rules_repeat_for_every_kind_of_table():
     X = load_iris(as_frame=True).data
     model = KNet(3, random_state=0).fit(X)
     assert repr(model.explain(X)) == repr(model.explain(pl.from_pandas(X))) == repr(model.explain(pa.table(X)))
+
+
+def test_rows_without_a_direction_belong_to_all_clusters_equally():
+    rng = np.random.default_rng(0)
+    X = np.eye(6)[rng.integers(6, size=120)] * rng.integers(1, 5, size=(120, 1))  # mixtures of two rows may be zero
+    model = KNet(3, metric="cosine", max_iter=1, tol=1.0, advanced=Advanced(steps_per_iter=5), random_state=0).fit(X)
+    assert np.isfinite(model.explain(X, max_rows=20).contributions).all()

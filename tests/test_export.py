@@ -105,3 +105,24 @@ def test_an_existing_file_is_replaced_only_if_asked(tmp_path):
     assert path.read_bytes() == b"old"
     to_onnx(model, path, overwrite=True)
     assert path.read_bytes() != b"old"
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_with_cosine_the_length_of_a_row_has_no_effect(tmp_path, dtype):
+    rng = np.random.default_rng(0)
+    X = np.vstack([axis + rng.normal(scale=0.1, size=(60, 3)) for axis in np.eye(3)]).astype(dtype)
+    model = KNet(3, metric="cosine", max_iter=1, random_state=0, advanced=Advanced(steps_per_iter=5)).fit(X)
+    to_onnx(model, tmp_path / "m.onnx")
+    large = 1e25 if dtype == np.float32 else 1e200
+    for factor in (1.0, large, 1 / large):
+        rows = (X * factor).astype(dtype)
+        assert np.array_equal(run(tmp_path / "m.onnx", rows)[0], model.predict(rows))
+
+
+def test_rows_without_a_result_get_the_label_minus_1(tmp_path):
+    model = fitted()
+    to_onnx(model, tmp_path / "m.onnx")
+    label, proba, _ = run(tmp_path / "m.onnx", np.array([[np.nan, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    assert label[0] == -1
+    assert np.isnan(proba[0]).all()
+    assert label[1] == model.predict([[0.0, 0.0, 0.0]])[0]

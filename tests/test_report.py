@@ -15,7 +15,7 @@ import torch
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
-from knet import Advanced, KNet
+from knet import Advanced, KNet, load
 from knet.exceptions import KNetDataWarning
 from knet.inspect.features import Feature
 from knet.inspect.palette import COLORS
@@ -649,3 +649,22 @@ def test_an_existing_file_is_replaced_only_if_asked(tmp_path):
     assert path.read_text() == "old"
     model.report(X, path, n_refits=0, overwrite=True)
     assert path.read_text() != "old"
+
+
+def test_columns_of_a_wide_table_are_not_confused_with_its_components(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=200)
+    X = pd.DataFrame(rng.normal(size=(200, 100)) + 2 * y[:, None], columns=[f"v{j}" for j in range(100)])
+    report(KNet(2, random_state=0).fit(X), X, tmp_path / "wide.html", n_refits=0)
+    text = (tmp_path / "wide.html").read_text()
+    assert "alone reproduces the clusters" not in text
+    assert "principal components of 100 columns" in text
+
+
+def test_a_model_file_of_version_1_has_a_report(tmp_path):
+    model = load(Path(__file__).parent / "data" / "model_v1.safetensors")
+    X = make_blobs(60, model.n_features_in_, centers=2, random_state=0)[0]
+    if hasattr(model, "feature_names_in_"):
+        X = pd.DataFrame(X, columns=model.feature_names_in_)
+    report(model, X, tmp_path / "old.html", n_refits=0)
+    assert "Candidates for the start" in (tmp_path / "old.html").read_text()

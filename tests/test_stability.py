@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.datasets import make_blobs
 
 from knet import Advanced, KNet
-from knet.stability import _compare
+from knet.inspect.samples import sample_rows
+from knet.stability import _compare, sample_stability
 
 
 def test_separated_clusters_are_stable_throughout(seed):
@@ -94,3 +96,26 @@ def test_too_few_rows_are_said():
 def test_rows_that_a_refit_sees_are_counted_in_large_data():
     labels = np.repeat([0, 1], [99_900, 100])
     assert _compare(labels, [labels], 2, 1000).too_small.tolist() == [1]
+
+
+def test_the_stability_of_a_sample_keeps_sparse_rows_sparse(seed):
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(300, 0.05), size=3)
+    counts = np.stack([rng.multinomial(60, topics[label]) for label in rng.integers(3, size=300)])
+    X = csr_array(counts.astype(float))
+    model = KNet(3, random_state=seed).fit(X)
+    rows = sample_rows(model, X, 2000)
+    found = sample_stability(model, X, rows, n_refits=2, random_state=0)
+    assert found.overall > 0.9
+    assert found.doubts == []
+
+
+def test_doubts_name_clusters_that_refits_do_not_find():
+    labels = np.repeat([0, 1, 2], [400, 400, 40])
+    split = labels.copy()
+    split[-40:] = np.arange(40) % 2  # the small cluster is divided among the others
+    assert _compare(labels, [labels], 3, 420).doubts == []
+    assert "find other clusters" in _compare(labels, [np.arange(840) % 3], 3, 420).doubts[0]
+    assert _compare(labels, [split], 3, 420).doubts == [
+        "Refits do not find these clusters again (overlap below 0.5): 2."
+    ]

@@ -215,3 +215,11 @@ def test_a_wrong_weight_column_is_refused(table, cell, message):
     assert message in done.stderr
     done = call("fit", table / "rows.csv", "-c", 2, "--weight", "cuont")
     assert "There is no column 'cuont'" in done.stderr
+
+
+def test_a_row_without_a_direction_is_named_by_its_position_in_the_data():
+    X = np.abs(rows(0)) + 0.1
+    X[10] = 0
+    for weight in (3, 0):
+        with pytest.raises(ValueError, match="Row 10 has the length 0"):
+            KNet(2, metric="cosine").fit(X, sample_weight=np.full(len(X), 3) * (np.arange(len(X)) != 10) + weight)

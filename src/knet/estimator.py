@@ -220,6 +220,8 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
     def _fit(self, X: Any, sample_weight: ArrayLike | None) -> Self:
         """Fit on validated rows; the fitted state changes only at the very end."""
+        if self.metric == "cosine":
+            check_directions(X)
         rng = random_generator(self.random_state)
         counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
         X_counted = X if counted is None else X[counted]
@@ -249,8 +251,6 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
     def _learn_preparation(self, X: Any, rng: np.random.RandomState) -> Preparation:
         """Return what the model does to validated rows before the encoder gets them."""
-        if self.metric == "cosine":
-            check_directions(X)
         return learn_preparation(
             X,
             scale=self.scale,

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from knet._network.certainty import LOG_RANGE, MIN_CONFIDENCE
+from knet._network.certainty import LOG_RANGE, MIN_CONFIDENCE, WIDTHS
 from knet._network.scaling import FAR
 from knet._network.torch_encoder import torch_network
 from knet.estimator import KNet
@@ -63,11 +63,12 @@ class Graph(nn.Module):
         """Fill gaps, scale, clip and encode the rows, and compare them with the centres, as `Predictor` does."""
         X = torch.where(torch.isnan(X), self.fill, X)
         if self.unit_length:
+            X = X / X.abs().amax(1, keepdim=True)  # so that squares neither overflow nor vanish
             X = X / torch.linalg.vector_norm(X, dim=1, keepdim=True)
         heavy = self.tail_width > 0
         X = torch.where(heavy, _asinh((X - self.tail_center) / torch.where(heavy, self.tail_width, 1)), X)
         Z = ((X - self.shift) / self.scale).clamp(-FAR, FAR)
-        Z = Z @ self.projection if self.is_projected else Z
+        Z = (Z @ self.projection).clamp(-FAR, FAR) if self.is_projected else Z
         Psi = self.encoder(Z)[0]
         # -||psi - c||^2 / 2 without ||psi||^2 / 2: for far rows, its rounding would exceed the differences of centres.
         S = torch.addmm(self.heights, (Psi - self.middle).to(self.centers.dtype), self.centers.mT)
@@ -77,7 +78,7 @@ class Graph(nn.Module):
         if self.threshold is not None:
             rejected = (self._familiarity(Z) < self.threshold) | (P.amax(1) < MIN_CONFIDENCE)
             labels = torch.where(rejected, -1, labels)
-        return labels, P.to(Psi.dtype), Psi
+        return torch.where(S.isnan().any(1), -1, labels), P.to(Psi.dtype), Psi
 
     def _exponents(self, Z: Tensor, Psi: Tensor, S: Tensor) -> Tensor:
         """Return the logarithms of the memberships, up to a constant per row [PROBA]."""
@@ -96,7 +97,7 @@ class Graph(nn.Module):
         Z, places = (array - self.places.mean(0) for array in (Z, self.places))
         D2 = (Z.square().sum(1, keepdim=True) + places.square().sum(1) - 2 * Z @ places.mT).clamp(min=0)
         shares = (self.place_weights / self.place_weights.sum()).log()
-        return torch.logsumexp(D2.double() * (-0.5 / self.place_width.double().square()) + shares, dim=1)
+        return torch.logsumexp(D2.double() * (-0.5 / self.place_width.double().clamp(*WIDTHS).square()) + shares, dim=1)
 
 
 def _asinh(X: Tensor) -> Tensor:
@@ -128,7 +129,8 @@ def to_onnx(
     columns : sequence of str, optional
         Names of the columns of `X`, stored in the graph's metadata.
     fill : sequence of float or None, optional
-        Value that replaces NaN in each column; with None, NaN stays and makes the row's results NaN.
+        Value that replaces NaN in each column; with None, NaN stays: the row gets the label -1
+        and NaN as its other results. So does a row of zeros with metric="cosine".
     reject : float in [0, 1), optional
         Share of the training rows below whose familiarity a row gets the label -1; as in `KNet.predict`.
     overwrite : bool, default=False

@@ -107,6 +107,7 @@ def history(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
         ax.axvline(model.best_iter_, color="#999999", linewidth=0.8, linestyle="--")
     change.set_ylim(bottom=0)
     ax.set_xlabel("iteration")
+    ax.set_xlim(0.5, max(1, model.n_iter_) + 0.5)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(handles=lines, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
     kept = f"iteration {model.best_iter_} of {model.n_iter_} was kept (dashed line)"

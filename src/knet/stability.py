@@ -22,6 +22,7 @@ from knet.metrics import ari
 REFIT_ROWS = 2000  # the maximum number of rows from which the rows of a refit are drawn
 FIRST_REFIT_SEED = 1000  # the refits have the seeds 1000, 1001, ...
 STABLE, FAIRLY_STABLE = 0.9, 0.7  # adjusted Rand index of the refits
+CLUSTER_KEPT = 0.5  # Jaccard index from which refits find a cluster again
 MIN_SEEN = JUDGE_NEIGHBORS  # rows of a cluster in a refit: with fewer, a row has no 10 neighbours in its own cluster
 HEADER = ("cluster", "n_rows", "stability")
 
@@ -71,6 +72,16 @@ class Stability:
             return f"There are too few rows to say how stable the clusters are: {need} of each cluster."
         numbers = ", ".join(map(str, self.too_small))
         return f"Too few rows to say how stable these clusters are ({need} of them): {numbers}." if numbers else ""
+
+    @property
+    def doubts(self) -> list[str]:
+        """What refits say against the clusters: that they find others, or do not find some of them again."""
+        if self.is_known and self.overall < FAIRLY_STABLE:
+            return ["Refits find other clusters: try other numbers of clusters before you use these."]
+        lost = np.setdiff1d(np.flatnonzero(self.clusters < CLUSTER_KEPT), self.too_small)
+        if not len(lost):
+            return []
+        return [f"Refits do not find these clusters again (overlap below {CLUSTER_KEPT}): {', '.join(map(str, lost))}."]
 
     @property
     def word(self) -> str:
@@ -145,15 +156,16 @@ def agreement(
     return _compare(labels, refitted, model.n_clusters, size)
 
 
-def sample_stability(model: KNet, rows: Sample, *, n_refits: int, random_state: int) -> Stability | None:
-    """Return the stability on at most 2000 rows of a sample, for `knet fit` and the report.
+def sample_stability(model: KNet, X: Any, rows: Sample, *, n_refits: int, random_state: int) -> Stability | None:
+    """Return the stability on at most 2000 rows of a sample of X, for `knet fit` and the report.
 
-    None if there are no refits, a single cluster, or the user's own encoder, whose training may take long.
+    The refits get these rows as X has them: sparse rows stay sparse. None if there are no refits, a single cluster, or
+    the user's own encoder, whose training may take long.
     """
     if n_refits == 0 or model.n_clusters == 1 or model.encoder is not None:
         return None
     few = rows.thin(REFIT_ROWS, random_state)
-    return agreement(model, few.X, few.labels, n_refits=n_refits, random_state=random_state)
+    return agreement(model, take_rows(X, few.rows), few.labels, n_refits=n_refits, random_state=random_state)
 
 
 def _refit(model: KNet, sample: Any, X: Any, seed: int) -> Labels:

@@ -30,6 +30,10 @@ class ZeroRowError(ValueError):
             "or use metric='euclidean'."
         )
 
+    def __reduce__(self) -> tuple[type["ZeroRowError"], tuple[int]]:
+        """Return how to make the same error again, in another process."""
+        return type(self), (self.row,)
+
 
 @dataclass(frozen=True)
 class Preparation:

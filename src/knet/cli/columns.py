@@ -108,11 +108,13 @@ class Agreement:
             self.found.append(labels[labels >= 0])
 
     def scores(self) -> dict[str, Any]:
-        """Return NMI, adjusted Rand index and matched accuracy; nothing without known labels."""
+        """Return NMI, adjusted Rand index and matched accuracy; nothing without known labels or without rows."""
         if not self.known:
             return {}
         from knet.metrics import accuracy, ari, nmi
 
         known, found = np.concatenate(self.known), np.concatenate(self.found)
+        if not len(found):  # every row was rejected
+            return {}
         measures = {"nmi": nmi, "ari": ari, "accuracy": accuracy}
         return {name: round(measure(known, found), 6) for name, measure in measures.items()}

@@ -22,15 +22,21 @@ def measure_stability(model: KNet, X: pa.Table, n_refits: int, labels: ArrayLike
     from knet.stability import REFIT_ROWS, sample_stability
 
     say(f"{n_refits} refit{'s' * (n_refits != 1)} to measure stability ...")
-    found = sample_stability(model, sample_rows(model, X, REFIT_ROWS, labels=labels), n_refits=n_refits, random_state=0)
+    rows = sample_rows(model, X, REFIT_ROWS, labels=labels)
+    found = sample_stability(model, X, rows, n_refits=n_refits, random_state=0)
     if found is not None and found.caveat:
         say(f"note: {found.caveat}")
+    for text in [] if found is None else found.doubts:
+        say(f"warning: {text}")
     return found
 
 
 def stability_facts(stability: Stability | None) -> dict[str, Any]:
-    """Return the lines of a summary: the stability of all clusters, and of each; null for a cluster without rows."""
-    if stability is None:
+    """Return the lines of a summary: the stability of all clusters, and of each; null for a cluster without rows.
+
+    There are none if there are too few rows to say.
+    """
+    if stability is None or not stability.is_known:
         return {}
     clusters = [round(value, 2) if value == value else None for value in stability.clusters.tolist()]
     return {"stability": round(stability.overall, 2), "cluster_stability": clusters}

@@ -100,8 +100,23 @@ def explain(model: KNet, X: Any, *, max_rows: int = 1000, random_state: int = 0)
         importance=importance(drawn.X, drawn.labels, features),
         rows=few.rows,
         labels=few.labels,
-        contributions=_contributions(model.predictor_.memberships, few.X, few.labels, drawn.X, features, rng),
+        contributions=_contributions(_memberships(model), few.X, few.labels, drawn.X, features, rng),
     )
+
+
+def _memberships(model: KNet) -> Callable[[Floats], Floats]:
+    """Return the memberships as a function of rows; a row without a direction belongs to all clusters equally."""
+    predictor = model.predictor_
+    if not predictor.preparation.unit_length:
+        return predictor.memberships
+
+    def of(X: Floats) -> Floats:
+        out = np.full((len(X), model.n_clusters), 1 / model.n_clusters)
+        has_direction = X.any(1)
+        out[has_direction] = predictor.memberships(X[has_direction])
+        return out
+
+    return of
 
 
 def importance(X: Floats, labels: Labels, features: Sequence[Feature]) -> Floats:

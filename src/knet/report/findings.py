@@ -82,7 +82,7 @@ def collect(
     """Return everything that the report says; the parameters are those of `knet.report.report`."""
     rows = sample_rows(model, X, POOL_ROWS, random_state=random_state, labels=labels)
     if stability is None:
-        stability = sample_stability(model, rows, n_refits=n_refits, random_state=random_state)
+        stability = sample_stability(model, X, rows, n_refits=n_refits, random_state=random_state)
     predictor = model.predictor_
     proba, scores = predictor.memberships(rows.X), predictor.log_degrees(rows.X)
     features = describe_columns(model, rows.X)
@@ -93,6 +93,7 @@ def collect(
     few = rows.thin(SILHOUETTE_ROWS, random_state)
     points, matrix = rows.thin(SCATTER_ROWS, random_state), rows.thin(MATRIX_ROWS, random_state)
     (data_plane, data_note), (embedding_plane, embedding_note) = views.plane(points.scaled), views.plane(points.Psi)
+    data_note = _of_components(model, data_note)
     planes = {"data": data_plane, "embedding": embedding_plane}
     canvas = canvas_data(model, points, planes, matrix, names, random_state)
     certainty = proba.max(1)
@@ -171,6 +172,15 @@ def _training_charts(model: KNet) -> list[LineChart]:
         line_chart("Objective", objective, x_label="iteration", note=note, mark=kept or None),
         line_chart("Change", change, x_label="iteration", note=stops, mark=kept or None, level=model.tol),
     ]
+
+
+def _of_components(model: KNet, note: str) -> str:
+    """Return the note on the picture of the data, which shows principal components if the columns were projected."""
+    projection = model.predictor_.preparation.projection
+    if projection is None:
+        return note
+    components = f"{projection.shape[1]} principal components of {projection.shape[0]} columns"
+    return f"{note}; these are {components}" if note else components
 
 
 def _selection_chart(selection: list[dict[str, Any]] | None) -> BarChart | None:

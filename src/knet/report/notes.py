@@ -11,10 +11,9 @@ from knet._math.threads import one_blas_thread
 from knet.estimator import KNet
 from knet.inspect.samples import Sample
 from knet.report.tables import ClusterRow
-from knet.stability import FAIRLY_STABLE, Stability
+from knet.stability import Stability
 
 GRAPH_ROWS = 10_000  # the maximum number of rows in the neighbour graph
-CLUSTER_KEPT = 0.5  # Jaccard index from which refits find a cluster again
 CERTAIN, MANY = 0.7, 0.05  # a probability, and the share of rows below it that deserves a warning
 
 
@@ -47,7 +46,8 @@ def warnings(model: KNet, rows: Sample, proba: Floats, stability: Stability | No
     names = getattr(model, "feature_names_in_", None)
     found = [*_not_converged(model), *_empty_clusters(model, rows), *small_clusters(rows.labels, model.n_clusters)]
     found += [*_about_graph(rows, random_state), *_unstable(stability)]
-    found += [*deciding_column(rows.scaled, rows.labels, names), *index_columns(rows.X, names)]
+    if model.predictor_.preparation.projection is None:  # principal components mean nothing to a reader
+        found += [*deciding_column(rows.scaled, rows.labels, names), *index_columns(rows.X, names)]
     uncertain = float((proba.max(1) < CERTAIN).mean())
     if uncertain > MANY:
         found.append(f"{uncertain:.0%} of the rows belong to their cluster with a probability below {CERTAIN}.")
@@ -89,11 +89,4 @@ def _unstable(stability: Stability | None) -> list[str]:
     """Return notes on clusters that refits do not find again, and on those with too few rows to say."""
     if stability is None:
         return []
-    found = [stability.caveat] if stability.caveat else []
-    lost = np.setdiff1d(np.flatnonzero(stability.clusters < CLUSTER_KEPT), stability.too_small)
-    if stability.is_known and stability.overall < FAIRLY_STABLE:
-        found.append("Refits find other clusters: try other numbers of clusters before you use these.")
-    elif len(lost):
-        numbers = ", ".join(map(str, lost))
-        found.append(f"Refits do not find these clusters again (overlap below {CLUSTER_KEPT}): {numbers}.")
-    return found
+    return [*([stability.caveat] if stability.caveat else []), *stability.doubts]
