@@ -249,7 +249,7 @@ class Labeler:
     reject : float in [0, 1), optional
         Share of the training rows below whose familiarity a row gets the label -1; as in `KNet.predict`.
     threads : int, default=1
-        Number of torch threads for one batch.
+        Number of threads for one batch.
     device : str, default="cpu"
         Device on which to compute.
 

@@ -41,7 +41,7 @@ class Predictor:
     centers : ndarray of shape (c, d')
         Cluster centres in the embedding, in the precision of the encoder.
     spread : float
-        Mean squared distance to the nearest centre per dimension, the temperature of the memberships.
+        Mean squared distance to the nearest centre per dimension; without `certainty`, the temperature of memberships.
     landmarks, weights : ndarrays of shape (m, d') and (m,)
         Summary of the embedded training rows: their degrees are sums over it.
     certainty : Certainty, or None

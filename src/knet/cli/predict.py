@@ -31,7 +31,7 @@ def predict(
     output: opt.Output = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the membership in every cluster.")] = False,
     score: Annotated[
-        bool, typer.Option("--score", help="Add a score: higher is more typical; the maximum is 0.")
+        bool, typer.Option("--score", help="Add a score: higher is more familiar; the maximum is 0.")
     ] = False,
     embedding: Annotated[bool, typer.Option("--embedding", help="Add the embedded row.")] = False,
     reject: opt.Reject = None,

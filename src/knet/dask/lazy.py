@@ -47,7 +47,7 @@ def predict(model: ModelOrPath, X: Any, *, reject: float | None = None, threads:
     reject : float in [0, 1), optional
         Share of the training rows below whose familiarity a row gets the label -1; as in `KNet.predict`.
     threads : int, default=1
-        Number of torch threads for one block.
+        Number of threads for one block.
     device : str, default="cpu"
         Device on which workers compute.
 
@@ -60,7 +60,7 @@ def predict(model: ModelOrPath, X: Any, *, reject: float | None = None, threads:
 
 
 def score_samples(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
-    """Return how typical each row is, lazily; parameters as in `predict`. For a DataFrame, a Series named "score"."""
+    """Return how familiar each row is, lazily; parameters as in `predict`. For a DataFrame, a Series named "score"."""
     lazy = LazyModel(model, X, threads, device)
     return lazy.column("score", lazy.dtype)
 
