@@ -25,7 +25,7 @@ SOURCES = {module_name(path): path.read_text(encoding="utf-8") for path in sorte
 FOLDERS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 
 # Each folder or module at the top of src/knet, and what it may import. "tables.whole_files" allows that module only.
-BELOW = {"_math", "_network", "_fit", "exceptions", "metrics", "predictor", "tables.vectors"}
+BELOW = {"_math", "_network", "_fit", "exceptions", "metrics", "predictor", "tables.in_memory", "tables.vectors"}
 AROUND = {*BELOW, "estimator"}
 MAY_IMPORT: dict[str, set[str]] = {
     "exceptions": set(),
@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model_checks": {"_fit", "_network", "exceptions"},
     "light": {
         *("_math", "_network", "_fit.validation", "exceptions", "model_checks", "predictor"),
-        *("tables.vectors", "tables.whole_files"),
+        *("tables.in_memory", "tables.vectors", "tables.whole_files"),
     },
     "model_file": {*AROUND, "light", "model_checks", "tables.whole_files"},
     "inspect": AROUND,

@@ -526,3 +526,11 @@ def test_the_helper_can_fail():
         assert_refused(with_bad(np.nan), "a text that is not there")
     with pytest.raises(pytest.fail.Exception):
         assert_refused(rows(), "")
+
+
+def test_columns_of_pandas_may_be_called_like_attributes_of_arrow():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["schema", "column_names"])
+    model = KNet(2, max_iter=1, random_state=0).fit(X)
+    assert list(model.feature_names_in_) == ["schema", "column_names"]
+    with pytest.raises(ValueError, match="'schema'"):
+        model.fit(X.assign(schema="text"))

@@ -209,7 +209,7 @@ def test_more_columns_on_request(trained, tmp_path):
     out = read(tmp_path / "o.parquet")
     X = table.to_numpy()
     np.testing.assert_array_equal(out.filter(like="proba_"), fitted.predictor_.memberships(X))
-    np.testing.assert_array_equal(out.score, fitted.predictor_.log_degrees(X))
+    np.testing.assert_array_equal(out.score, fitted.predictor_.familiarity(X))
     np.testing.assert_array_equal(out.filter(like="embedding_"), fitted.predictor_.embed(X))
     call("embed", model, data, "-o", tmp_path / "o.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), fitted.predictor_.embed(X))
@@ -712,3 +712,10 @@ def test_if_all_rows_are_rejected_there_is_a_summary_without_scores(tmp_path):
     assert result.exit_code == 0, result.output
     assert "nmi" not in result.output
     assert set(pd.read_csv(out)["label"]) == {-1}
+
+
+def test_a_column_has_one_role(tmp_path):
+    table, target = frame()
+    data = write(table.assign(kind=target), tmp_path / "d.csv")
+    result = call("fit", data, "-c", 3, "--id-col", "kind", "--target", "kind", "-o", tmp_path / "m.safetensors")
+    refuses(result, "--id-col and --target name the same column, 'kind'")

@@ -26,11 +26,10 @@ except ImportError:
 from knet._fit import validation as rules
 from knet._math.arrays import Floats
 from knet._math.threads import limit_threads
-from knet._network.preparation import ZeroRowError
-from knet.exceptions import ModelFileError
+from knet.exceptions import ModelFileError, ZeroRowError
 from knet.light import LightModel, is_single, load_light
 from knet.predictor import Predictor
-from knet.tables.vectors import column_names, table_kind
+from knet.tables.in_memory import column_names, table_kind
 
 if TYPE_CHECKING:
     from knet.estimator import KNet
@@ -181,7 +180,7 @@ def columns(
     if "proba" in outputs:
         out |= _split("proba", predictor.memberships(X))
     if "score" in outputs:
-        out["score"] = predictor.log_degrees(X)
+        out["score"] = predictor.familiarity(X)
     if "embedding" in outputs:
         out |= _split("embedding", predictor.embed(X))
     return out
@@ -240,7 +239,7 @@ class Labeler:
 
     Parameters
     ----------
-    model : KNet, or path of a model file
+    model : KNet, LightModel, or path of a model file
         With a path, each worker reads the file.
     outputs : sequence of {"label", "proba", "score", "embedding"}, default=("label",)
         Columns to compute.

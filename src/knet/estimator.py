@@ -1,9 +1,8 @@
-"""KNet, the scikit-learn estimator: validates the input, runs the fit, holds the fitted state."""
+"""KNet, the scikit-learn estimator: validates the input, has `_fit` run the fit, holds the fitted state."""
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,23 +17,16 @@ from torch import nn
 
 from knet._fit import validation as rules
 from knet._fit.advanced import Advanced
-from knet._fit.caveats import deciding_column, index_columns, small_clusters, warn_about
 from knet._fit.dispatch import check_in_memory, lazy_on_collections
-from knet._fit.host import own_randomness, random_generator
-from knet._fit.learner import Learned, Learner
-from knet._fit.plan import Plan, make_plan
+from knet._fit.host import random_generator
 from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callbacks
-from knet._fit.reduction import learn_preparation
-from knet._fit.settings import Callback, Settings, check_parameters
-from knet._fit.summary import summarize
-from knet._fit.weights import counted_rows
+from knet._fit.run import Fitted, run_fit
+from knet._fit.settings import Callback, check_parameters
 from knet._math.arrays import Floats
 from knet._math.centers import find_centers
 from knet._math.separation import path_silhouette
 from knet._math.u_steps import UStep
-from knet._network.preparation import DenseRows, Preparation, check_directions
-from knet._network.scaling import float_dtype, is_half
-from knet.predictor import Predictor
+from knet._network.scaling import is_half
 from knet.tables.vectors import expand_vectors
 
 if TYPE_CHECKING:
@@ -214,55 +206,21 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self : KNet
             The fitted estimator.
         """
-        check_parameters(type(self).__name__, self.get_params(deep=False))
+        params = self.get_params(deep=False)
+        check_parameters(type(self).__name__, params)
         with self._columns_restored_on_error():
-            return self._fit(self._validate(X, reset=True), sample_weight)
-
-    def _fit(self, X: Any, sample_weight: ArrayLike | None) -> Self:
-        """Fit on validated rows; the fitted state changes only at the very end."""
-        if self.metric == "cosine":
-            check_directions(X)
-        rng = random_generator(self.random_state)
-        counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
-        X_counted = X if counted is None else X[counted]
-        preparation = self._learn_preparation(X_counted, rng)
-        settings = Settings.resolve(self.get_params(deep=False), preparation.n_outputs)
-        names, has_own_columns = getattr(self, "feature_names_in_", None), preparation.projection is None
-        if has_own_columns:
-            warn_about(index_columns(DenseRows(X, unit_length=False), names))
-        plan = make_plan(X_counted, preparation, settings, rng)
-        plan = plan if counted is None else replace(plan, rows=counted[plan.rows])  # positions in X
-        single = settings.device.type == "mps" or float_dtype(X) == np.float32
-        X_train = torch.from_numpy(plan.X).to(settings.device, torch.float32 if single else torch.float64)
-        with own_randomness(rng, settings.device) as generator:
-            tasks = IterationTasks(self, settings.max_iter, X)
-            rows = X_train if settings.scale == "none" else X_train.float()
-            learned = Learner(settings, plan, rows, generator, rng, tasks).learn()
-            learned.kept.encoder.to(X_train.dtype)
-            predictor = summarize(learned, X_train, preparation, settings.n_clusters, rng)
-            labels = predictor.assign(X)
-            tasks.fit_done()
-        if has_own_columns:  # principal components mean nothing to a user
-            warn_about(deciding_column(plan.X, labels[plan.rows], names))
-        warn_about(small_clusters(labels, settings.n_clusters))
-        self._forget("embeddings_", "extra_")
-        self._remember(plan, learned, predictor, labels)
+            rows = self._validate(X, reset=True)
+            names = getattr(self, "feature_names_in_", None)
+            fitted = run_fit(rows, sample_weight, params, names, lambda n: IterationTasks(self, n, rows))
+        self._remember(fitted)  # the fitted state changes only now
         return self
 
-    def _learn_preparation(self, X: Any, rng: np.random.RandomState) -> Preparation:
-        """Return what the model does to validated rows before the encoder gets them."""
-        return learn_preparation(
-            X,
-            scale=self.scale,
-            unit_length=self.metric == "cosine",
-            n_clusters=self.n_clusters,
-            max_columns=(self.advanced or Advanced()).max_columns if self.encoder is None else None,
-            rng=rng,
-        )
-
-    def _remember(self, plan: Plan, learned: Learned, predictor: Predictor, labels: NDArray[np.int64]) -> None:
-        """Set the fitted attributes."""
-        self.predictor_, self.labels_, self.sigma_ = predictor, labels, learned.sigma
+    def _remember(self, fitted: Fitted) -> None:
+        """Set the fitted attributes, and remove those that describe an earlier fit or its file."""
+        for name in ("embeddings_", "extra_"):
+            self.__dict__.pop(name, None)
+        plan, learned, predictor = fitted.plan, fitted.learned, fitted.predictor
+        self.predictor_, self.labels_, self.sigma_ = predictor, fitted.labels, learned.sigma
         self.history_, self.n_iter_, self.best_iter_ = learned.history, len(learned.history), learned.kept.iteration
         if learned.embeddings is not None:
             self.embeddings_ = learned.embeddings
@@ -271,11 +229,6 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
         self.spectral_indices_ = plan.rows[plan.core]
         self.start_labels_, self.selection_ = plan.start, plan.considered
-
-    def _forget(self, *names: str) -> None:
-        """Remove attributes that describe an earlier fit or its file."""
-        for name in names:
-            self.__dict__.pop(name, None)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: embedding_0, embedding_1, ..."""
@@ -319,7 +272,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         The kernel is a Gaussian in the scaled columns, whose width is the median distance to the tenth nearest row.
         """
         X = self._validate(X)
-        return self.predictor_.log_degrees(X)
+        return self.predictor_.familiarity(X)
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """Return how well separated the predicted clusters of X are, from -1 to 1; needs no known labels.

@@ -23,6 +23,21 @@ class ModelFileError(KNetError, ValueError):
     """A model file is damaged, was not written by knet, or has a newer format."""
 
 
+class ZeroRowError(KNetError, ValueError):
+    """A row of zeros, which has no direction; `row` is its position."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        super().__init__(
+            f"Row {row} has the length 0, so that it has no direction. With metric='cosine', drop rows of zeros first, "
+            "or use metric='euclidean'."
+        )
+
+    def __reduce__(self) -> tuple[type["ZeroRowError"], tuple[int]]:
+        """Return how to make the same error again, in another process."""
+        return type(self), (self.row,)
+
+
 class KNetDataWarning(UserWarning):
     """The data or the kernel width make clustering difficult; the message names the parameter to change."""
 

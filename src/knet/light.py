@@ -25,7 +25,8 @@ from knet._network.scaling import Scaling, float_dtype, is_half
 from knet.exceptions import ModelFileError
 from knet.model_checks import ENCODER, check_header, check_shapes, check_values
 from knet.predictor import Predictor
-from knet.tables.vectors import column_names, expand_vectors, table_kind
+from knet.tables.in_memory import column_names, table_kind
+from knet.tables.vectors import expand_vectors
 from knet.tables.whole_files import check_readable
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class LightModel:
 
     def score_samples(self, X: ArrayLike) -> Floats:
         """Return how familiar each row is: the log of its mean kernel value to the training rows, at most 0."""
-        return self.predictor.log_degrees(self.numbers(X))
+        return self.predictor.familiarity(self.numbers(X))
 
     def numbers(self, X: Any, dtype: DTypeLike | None = None) -> Floats:
         """Return rows as a finite array; from a table, take the model's columns by name, in the model's order.
@@ -174,10 +175,7 @@ def load_light(path: str | os.PathLike[str]) -> LightModel:
     """
     header, arrays = read_file(Path(path))
     if header["encoder"] != "mlp":
-        raise ModelFileError(
-            f"{path} was fitted with an encoder of your own, and files contain weights, not code. "
-            "Load it in Python and pass the module: knet.load(path, encoder=MyEncoder())."
-        )
+        raise needs_module(path)
     params, names = header["params"], header["feature_names"]
     return LightModel(
         predictor=restore_predictor(header, arrays, RowMLP.from_state(encoder_state(arrays))),
@@ -187,6 +185,14 @@ def load_light(path: str | os.PathLike[str]) -> LightModel:
         )
         | {"random_state": params.get("random_state")},
         extra=header["extra"],
+    )
+
+
+def needs_module(path: str | os.PathLike[str]) -> ModelFileError:
+    """Return the error for a model whose encoder is the user's own, if its module was not given."""
+    return ModelFileError(
+        f"{path} was fitted with an encoder of your own, and files contain weights, not code. "
+        "Load it in Python and pass the module: knet.load(path, encoder=MyEncoder())."
     )
 
 

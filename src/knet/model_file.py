@@ -22,7 +22,16 @@ from knet._network.rows import RowEncoder, RowMLP
 from knet._network.torch_encoder import TorchEncoder, on_device, torch_dtype
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
-from knet.light import FORMAT, FORMAT_VERSION, OPTIONAL, digest_of, encoder_state, read_file, restore_predictor
+from knet.light import (
+    FORMAT,
+    FORMAT_VERSION,
+    OPTIONAL,
+    digest_of,
+    encoder_state,
+    needs_module,
+    read_file,
+    restore_predictor,
+)
 from knet.model_checks import ENCODER, check_header, check_shapes, check_values
 from knet.predictor import Predictor
 from knet.tables.whole_files import check_new, write_whole
@@ -171,10 +180,7 @@ def _restore_encoder(
     if kind == "mlp":
         return RowMLP.from_state(state)
     if module is None:
-        raise ModelFileError(
-            f"{path} was fitted with an encoder of your own, and files contain weights, not code. "
-            "Pass the module: load(path, encoder=MyEncoder())."
-        )
+        raise needs_module(path)
     net = Copies([copy.deepcopy(module)]).cpu().to(torch_dtype(dtype))
     try:
         net.load_state_dict({name: torch.tensor(value) for name, value in state.items()})

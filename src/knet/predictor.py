@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knet._math.arrays import Floats
-from knet._math.distances import LOG_FLOOR, row_blocks, squared_distances
+from knet._math.distances import LOG_FLOOR, log_sum_exp, row_blocks, squared_distances
 from knet._math.threads import in_threads
 from knet._network.certainty import MIN_CONFIDENCE, Certainty
-from knet._network.preparation import Preparation, Rows, ZeroRowError
+from knet._network.preparation import Preparation, Rows
 from knet._network.rows import RowEncoder
 from knet._network.scaling import Scaling, float_dtype
+from knet.exceptions import ZeroRowError
 
 Filled = TypeVar("Filled", bound=NDArray[Any])
 
@@ -123,7 +124,7 @@ class Predictor:
 
         return self._in_blocks(fill, X, out)
 
-    def log_degrees(self, X: Rows) -> Floats:
+    def familiarity(self, X: Rows) -> Floats:
         """Return log of the mean kernel value between every row and the training rows [FAMILIAR]; always finite."""
         out = np.empty(X.shape[0], float_dtype(X))
         log_total = np.log(self.weights.sum())
@@ -248,10 +249,7 @@ class Predictor:
     def _log_degrees(self, Psi: Floats) -> Floats:
         """Return log sum_m w_m k(psi, z_m) for every embedded row [DEGREE]."""
         D2 = squared_distances(Psi, self.landmarks).astype(np.float64) / self.sigma
-        terms = D2 * (-0.5 / self.sigma) + np.log(self.weights)
-        largest = terms.max(1)
-        sums: Floats = largest + np.log(np.exp(terms - largest[:, None]).sum(1))
-        return sums
+        return log_sum_exp(D2 * (-0.5 / self.sigma) + np.log(self.weights))
 
 
 def _with_argmax(P: Floats, nearest: NDArray[np.intp]) -> Floats:

@@ -16,8 +16,9 @@ from knet._fit.judge import JUDGE_NEIGHBORS
 from knet._math.arrays import Labels
 from knet.estimator import KNet
 from knet.inspect.display import html_table, rounded, to_frame
-from knet.inspect.samples import Sample, count_rows, take_rows
+from knet.inspect.samples import Sample
 from knet.metrics import ari
+from knet.tables.in_memory import count_rows, take_rows
 
 REFIT_ROWS = 2000  # the maximum number of rows from which the rows of a refit are drawn
 FIRST_REFIT_SEED = 1000  # the refits have the seeds 1000, 1001, ...

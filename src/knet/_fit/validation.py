@@ -116,12 +116,12 @@ def check_unmasked(X: Any) -> None:
 
 def _table_columns(X: Any) -> list[tuple[str, Any, Any]]:
     """Return (name, dtype, values) of each column of a pandas, polars or Arrow table; nothing for anything else."""
+    if hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas: columns may have any name, and names may repeat
+        return [(name, X.dtypes.iloc[i], X.iloc[:, i]) for i, name in enumerate(X.columns)]
     if hasattr(X, "schema") and hasattr(X, "column_names"):  # Arrow
         return [(name, X.schema.types[i], X.column(i)) for i, name in enumerate(X.column_names)]
     if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
         return []
-    if hasattr(X, "iloc"):  # pandas: names may repeat
-        return [(name, X.dtypes.iloc[i], X.iloc[:, i]) for i, name in enumerate(X.columns)]
     return [(name, X[name].dtype, X[name]) for name in X.columns]
 
 

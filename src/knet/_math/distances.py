@@ -25,3 +25,10 @@ def row_blocks(n_rows: int, n_columns: int, itemsize: int, block_bytes: int = BL
     step = max(1, block_bytes // max(1, n_columns * itemsize))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+def log_sum_exp(terms: Floats) -> Floats:
+    """Return log sum_j exp(t_ij) for every row, without overflow."""
+    largest = terms.max(1)
+    sums: Floats = largest + np.log(np.exp(terms - largest[:, None]).sum(1))
+    return sums

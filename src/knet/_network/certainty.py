@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from knet._math.arrays import Floats
-from knet._math.distances import squared_distances
+from knet._math.distances import log_sum_exp, squared_distances
 
 LOG_RANGE = (-30.0, 30.0)  # of log beta: beyond it, memberships are equal or 0 and 1
 N_QUANTILES = 201  # of the familiarity of the training rows
 WIDTHS = (1e-100, 1e100)  # of the kernel: beyond them, squares would leave the range of doubles
 MIN_CONFIDENCE = 0.5  # a label below it is more likely wrong than right
+DOUBTFUL = 0.7  # a label below it is doubtful, in reports and summaries
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,12 @@ class Certainty:
         beta: NDArray[np.float64] = np.exp(np.clip(logs, low, high).clip(*LOG_RANGE))
         return beta
 
-    def familiarity(self, Z: Floats) -> NDArray[np.float64]:
+    def familiarity(self, Z: Floats) -> Floats:
         """Return log of the mean kernel value between scaled rows and the training rows; finite for any row."""
         D2 = squared_distances(Z, self.places).astype(np.float64)
         shares = self.place_weights.astype(np.float64)
         width = min(max(float(self.place_width[0]), WIDTHS[0]), WIDTHS[1])
-        terms = D2 * (-0.5 / width**2) + np.log(shares / shares.sum())
-        largest = terms.max(1)
-        sums: NDArray[np.float64] = largest + np.log(np.exp(terms - largest[:, None]).sum(1))
-        return sums
+        return log_sum_exp(D2 * (-0.5 / width**2) + np.log(shares / shares.sum()))
 
     def threshold(self, share: float) -> float:
         """Return the familiarity that this share of the training rows does not reach."""

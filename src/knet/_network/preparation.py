@@ -13,26 +13,12 @@ from numpy.typing import NDArray
 
 from knet._math.arrays import Floats
 from knet._network.scaling import FAR, Scaling, compress, float_dtype
+from knet.exceptions import ZeroRowError
 
 Rows = Any  # an array of numbers, or a sparse matrix in CSR form
 
 CHECKED_ROWS = 8192  # rows whose length is computed at a time
 MAX_SHIFT = 100.0  # means in standard deviations up to which a product of unscaled rows loses no digits that matter
-
-
-class ZeroRowError(ValueError):
-    """A row of zeros, which has no direction."""
-
-    def __init__(self, row: int) -> None:
-        self.row = row
-        super().__init__(
-            f"Row {row} has the length 0, so that it has no direction. With metric='cosine', drop rows of zeros first, "
-            "or use metric='euclidean'."
-        )
-
-    def __reduce__(self) -> tuple[type["ZeroRowError"], tuple[int]]:
-        """Return how to make the same error again, in another process."""
-        return type(self), (self.row,)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def fit(
         started = time.perf_counter()
         with fit_messages():
             model = KNet(**params).fit(X, sample_weight=weights)
-        model.extra_ = {"table": recipe.to_json()}  # as after `load`: the report writes values as in the table
+        model.extra_ = {"table": recipe.to_json()}  # as after `load`; the model file and the report need it
         summary = _summarize(model, table, recipe, time.perf_counter() - started)
         results = Results(model, table, recipe, X, files, text_col)
         summary |= results.write(data, n_refits, labels_to_stdout=output is None and not as_json)

@@ -90,6 +90,12 @@ class ColumnOptions:
 
     def check(self) -> None:
         """Raise an error if a value is not allowed."""
+        roles = {"--id-col": self.id_col, "--target": self.target, "--weight": self.weight, "--text-col": self.text_col}
+        used = [name for name in roles.values() if name is not None]
+        for name in used:
+            if used.count(name) > 1:
+                options = " and ".join(option for option, column in roles.items() if column == name)
+                raise ValueError(f"{options} name the same column, {name!r}. Use a column for one of them only.")
         if self.impute not in (None, "median"):
             raise ValueError(f"The --impute option must be 'median'. Got {self.impute!r} instead.")
 

@@ -65,9 +65,8 @@ class Results:
         if files.labels is not None or labels_to_stdout:
             done = self._try("labels", files.labels, self._write_labels)
             written |= {"labels": str(files.labels)} if done and files.labels is not None else {}
-        stability = measure_stability(
-            self.model, self.X, n_refits, self.model.labels_
-        )  # after the files that do not need it
+        # The refits come after the files that do not need them.
+        stability = measure_stability(self.model, self.X, n_refits, self.model.labels_)
         if files.report is not None and self._try("report", files.report, self._report(data, stability)):
             written["report"] = str(files.report)
         if self.errors and "model" not in written:
@@ -93,8 +92,7 @@ class Results:
     def _save(self, path: Path, *, overwrite: bool | None = None) -> None:
         from knet.model_file import save
 
-        extra = {"table": self.recipe.to_json()}
-        save(self.model, path, extra=extra, overwrite=self.files.force if overwrite is None else overwrite)
+        save(self.model, path, overwrite=self.files.force if overwrite is None else overwrite)
 
     def _write_labels(self, path: Path | None) -> None:
         import pyarrow as pa

@@ -14,9 +14,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from knet._math.arrays import Floats
 from knet._math.threads import limit_threads
+from knet._network.certainty import DOUBTFUL
 from knet.blocks import ModelRef, slices
+from knet.tables.in_memory import take_rows
 
-DOUBTFUL = 0.7  # a row whose largest membership is below this is doubtful, as in the report
 Counts = NDArray[np.int64]
 
 
@@ -55,7 +56,7 @@ def draw(block: Any, number: int, size: int, seed: int) -> Drawn:
     n_rows = block.shape[0]
     keys = np.random.Generator(np.random.Philox([seed, number])).integers(2**64 - 1, size=n_rows, dtype=np.uint64)
     kept = np.sort(_smallest(keys, size))
-    return Drawn(keys[kept], np.full(len(kept), number), kept, _take(block, kept), {number: n_rows})
+    return Drawn(keys[kept], np.full(len(kept), number), kept, take_rows(block, kept), {number: n_rows})
 
 
 def merge_drawn(parts: Sequence[Drawn], size: int) -> Drawn:
@@ -65,9 +66,9 @@ def merge_drawn(parts: Sequence[Drawn], size: int) -> Drawn:
     kept = place[np.sort(_smallest(keys[place], size))]
     starts = np.cumsum([0, *(len(part.keys) for part in parts)])
     own = [np.sort(kept[(kept >= start) & (kept < end)]) - start for start, end in pairwise(starts)]
-    rows = _join([_take(part.rows, places) for part, places in zip(parts, own, strict=True)])
+    rows = _join([take_rows(part.rows, places) for part, places in zip(parts, own, strict=True)])
     lengths = {number: length for part in parts for number, length in part.lengths.items()}
-    return Drawn(keys[kept], block[kept], row[kept], _take(rows, kept.argsort().argsort()), lengths)
+    return Drawn(keys[kept], block[kept], row[kept], take_rows(rows, kept.argsort().argsort()), lengths)
 
 
 def _smallest(keys: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
@@ -77,10 +78,6 @@ def _smallest(keys: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
     bound = np.partition(keys, size - 1)[size - 1]
     below = np.flatnonzero(keys < bound)
     return np.concatenate([below, np.flatnonzero(keys == bound)[: size - len(below)]])
-
-
-def _take(rows: Any, places: NDArray[np.int64]) -> Any:
-    return rows.iloc[places] if hasattr(rows, "iloc") else rows[places]
 
 
 def _join(parts: list[Any]) -> Any:
@@ -120,7 +117,7 @@ def moments(block: Any, ref: ModelRef, dtype: DTypeLike, threads: int, threshold
 def _moments(X: Floats, predictor: Any, threshold: float) -> Moments:
     P = predictor.memberships(X)
     labels, n_clusters = P.argmax(1), P.shape[1]
-    unfamiliar = (predictor.log_degrees(X) < threshold).sum() if threshold > -np.inf else 0
+    unfamiliar = (predictor.familiarity(X) < threshold).sum() if threshold > -np.inf else 0
     counts = np.bincount(labels, minlength=n_clusters)
     means, squares = np.zeros((2, n_clusters, X.shape[1]))
     for cluster in np.flatnonzero(counts):

@@ -130,7 +130,7 @@ def describe_sample(model: KNet | LightModel, rows: Any) -> dict[str, Any]:
     return {
         "model": fingerprint(model),
         "sizes": sizes.tolist(),
-        "threshold": float(np.quantile(predictor.log_degrees(X), UNFAMILIAR)),
+        "threshold": float(np.quantile(predictor.familiarity(X), UNFAMILIAR)),
         "means": X.mean(0, dtype=np.float64).tolist(),
         "deviations": np.where(deviations > 0, deviations, 1.0).tolist(),
     }

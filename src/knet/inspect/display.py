@@ -6,7 +6,7 @@ from typing import Any
 
 
 def rounded(value: Any) -> str:
-    """Return a value as short text: numbers with three significant digits, nothing for NaN and None."""
+    """Return a value as short text: numbers with three significant digits, a dash for NaN and None."""
     if value is None or value != value:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from knet._math.arrays import Floats, Labels
-from knet._network.preparation import dense_rows, is_sparse
+from knet._network.preparation import dense_rows
 from knet.estimator import KNet
+from knet.tables.in_memory import count_rows, take_rows
 
 POOL_ROWS = 50_000  # the maximum number of rows from which a sample is drawn
 POOL_VALUES = 10_000_000  # the maximum number of their values: tables with many columns have a smaller pool,
@@ -99,28 +99,6 @@ def check_labels(labels: ArrayLike, n_rows: int, n_clusters: int) -> Labels:
             f"Got values from {given.min()} to {given.max()} instead."
         )
     return given.astype(np.int64)
-
-
-def take_rows(X: Any, rows: NDArray[np.int64]) -> Any:
-    """Return the given rows of an array or a table, as the same type; no other row is read."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "column_names") and hasattr(X, "take"):  # an Arrow table
-        return X.take(rows)
-    if hasattr(X, "columns"):  # polars
-        return X[rows]
-    if is_sparse(X):
-        return X.tocsr()[rows]
-    if isinstance(X, torch.Tensor):
-        return X[torch.from_numpy(rows)]
-    if isinstance(X, list | tuple):
-        return [X[row] for row in rows]
-    return np.asarray(X)[rows]
-
-
-def count_rows(X: Any) -> int:
-    """Return the number of rows of an array or a table."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def column_names(model: KNet) -> list[str]:

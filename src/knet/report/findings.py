@@ -84,7 +84,7 @@ def collect(
     if stability is None:
         stability = sample_stability(model, X, rows, n_refits=n_refits, random_state=random_state)
     predictor = model.predictor_
-    proba, scores = predictor.memberships(rows.X), predictor.log_degrees(rows.X)
+    proba, scores = predictor.memberships(rows.X), predictor.familiarity(rows.X)
     features = describe_columns(model, rows.X)
     shares = importance(rows.X, rows.labels, features)
     clusters = tables.cluster_rows(rows, proba, stability, find_rules(rows.X, rows.labels, features, random_state))

@@ -8,13 +8,14 @@ from knet._fit.columns import comparable_columns
 from knet._fit.judge import Judge
 from knet._math.arrays import Floats
 from knet._math.threads import one_blas_thread
+from knet._network.certainty import DOUBTFUL
 from knet.estimator import KNet
 from knet.inspect.samples import Sample
 from knet.report.tables import ClusterRow
 from knet.stability import Stability
 
 GRAPH_ROWS = 10_000  # the maximum number of rows in the neighbour graph
-CERTAIN, MANY = 0.7, 0.05  # a probability, and the share of rows below it that deserves a warning
+MANY = 0.05  # share of doubtful rows that deserves a warning
 
 
 def verdict(clusters: list[ClusterRow], n_rows: int, certainty: float, stability: Stability | None) -> list[str]:
@@ -48,9 +49,9 @@ def warnings(model: KNet, rows: Sample, proba: Floats, stability: Stability | No
     found += [*_about_graph(rows, random_state), *_unstable(stability)]
     if model.predictor_.preparation.projection is None:  # principal components mean nothing to a reader
         found += [*deciding_column(rows.scaled, rows.labels, names), *index_columns(rows.X, names)]
-    uncertain = float((proba.max(1) < CERTAIN).mean())
+    uncertain = float((proba.max(1) < DOUBTFUL).mean())
     if uncertain > MANY:
-        found.append(f"{uncertain:.0%} of the rows belong to their cluster with a probability below {CERTAIN}.")
+        found.append(f"{uncertain:.0%} of the rows belong to their cluster with a probability below {DOUBTFUL}.")
     return found
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from knet._network.preparation import dense_rows
 from knet.estimator import KNet
-from knet.inspect.samples import count_rows, take_rows
 from knet.model_file import versions
+from knet.tables.in_memory import count_rows, take_rows
 
 HASHED_ROWS = 10_000  # the maximum number of rows in the fingerprint
 

@@ -10,33 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from knet.tables.in_memory import column_names
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LISTS = ("list", "large_list", "fixed_size_list", "array")  # how the names of such types begin, in any library
 ROWS_AT_A_TIME = 8192
-
-
-def table_kind(X: Any) -> str | None:
-    """Return "pandas", "arrow" or "other" (such as polars) for a table, and None for anything else.
-
-    A pandas table has its columns as attributes too. It is recognised first, so that its columns may have any name.
-    """
-    if hasattr(X, "iloc"):
-        return "pandas" if X.ndim == 2 else None
-    if isinstance(X, np.ndarray | list | tuple):
-        return None
-    if isinstance(getattr(getattr(X, "schema", None), "names", None), list):  # a method in polars
-        return "arrow"
-    return "other" if hasattr(X, "columns") else None
-
-
-def column_names(X: Any) -> list[Any]:
-    """Return the columns of a table; none for anything else."""
-    kind = table_kind(X)
-    if kind is None:
-        return []
-    return list(X.schema.names if kind == "arrow" else X.columns)
 
 
 def expand_vectors(X: Any) -> Any:
