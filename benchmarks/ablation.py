@@ -15,14 +15,14 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from knet.train.learner import Learner
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs, make_circles, make_moons
 from threadpoolctl import threadpool_limits
 
 from knet import Advanced, KNet
-from knet._fit import keep
-from knet._fit.learner import Learner
 from knet.datasets import make_spirals
 from knet.metrics import ari
+from knet.train import keep
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},

@@ -176,7 +176,7 @@ def print_rejections(seeds: int) -> None:
 
 def print_costs() -> None:
     """Print the share of a fit that certainty takes, and the time of memberships relative to that of labels."""
-    from knet._fit import summary
+    from knet.model import summary
 
     spent, learn = [], summary.learn_certainty
 

@@ -17,8 +17,9 @@ from scipy.spatial.distance import cdist
 
 from benchmarks.algorithms import paper_model
 from benchmarks.tasks import Labels, Rows
-from knet import KNet, plots
+from knet import KNet
 from knet.metrics import nmi
+from knet.show import plots
 
 Loader = Callable[[str], tuple[Rows, Labels]]
 Drawn = tuple[str, str, Figure, dict[str, float]]  # name, data set, picture, figures for its caption

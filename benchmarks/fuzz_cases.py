@@ -22,14 +22,16 @@ import torch
 from numpy.random import Generator
 from safetensors.torch import save
 
-from knet import Advanced, KNet, light, load, model_file
-from knet._math.threads import limit_threads
+from knet import Advanced, KNet, load
 from knet.cli.columns import read_to_fit
 from knet.cli.models import load_light_model
 from knet.cli.options import ColumnOptions
 from knet.exceptions import KNetError, ModelFileError
+from knet.model import file as model_file
+from knet.model import light
 from knet.tables.dialect import TextOptions
 from knet.tables.read import Source
+from knet.threads import limit_threads
 
 Case = Callable[[Generator, Path], bool]
 

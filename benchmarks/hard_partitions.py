@@ -104,9 +104,9 @@ PARTITIONS: dict[str, Callable[[], Data]] = {
 def follow(name: str, seed: int = 0) -> dict[str, float]:
     """Train from a given partition; return the agreement of training rows and of new rows with it."""
     from knet import KNet
-    from knet._fit import plan
-    from knet._fit.starts import choose_start
     from knet.metrics import ari
+    from knet.start.choice import choose_start
+    from knet.train import plan
 
     X, y = PARTITIONS[name]()
     order = np.random.default_rng(seed).permutation(len(X))

@@ -18,20 +18,19 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from knet.train.plan import START_ROWS
 from sklearn.datasets import make_blobs
 
 from benchmarks.generated_battery import generated
 from benchmarks.quality import datasets
-from knet._fit import columns
-from knet._fit.candidates import METHODS, Pool
-from knet._fit.judge import Judge, Verdict, choose
-from knet._fit.plan import START_ROWS
-from knet._fit.starts import choose_start
-from knet._math.agreement import rand_index
-from knet._math.arrays import Floats, Labels
-from knet._math.threads import one_blas_thread
-from knet._network.scaling import learn_scaling
-from knet.metrics import ari
+from knet.arrays import Floats, Labels
+from knet.metrics import ari, rand_index
+from knet.prepare.scaling import learn_scaling
+from knet.start import columns
+from knet.start.candidates import METHODS, Pool
+from knet.start.choice import choose_start
+from knet.start.judge import Judge, Verdict, choose
+from knet.threads import one_blas_thread
 
 CLEAR = 0.02  # a difference in ARI that counts as better or worse
 

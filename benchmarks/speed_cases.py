@@ -175,8 +175,8 @@ def predict_row(dtype: str, method: str, folder: Path, limit: float) -> dict[str
     """Label a million rows, and, in turn, compute only the matrix products of it, in the same blocks and threads."""
     from benchmarks.shapes import lifted_spirals
     from knet import KNet
-    from knet._math.threads import in_threads
-    from knet.predictor import BLOCK_ROWS
+    from knet.model.predictor import BLOCK_ROWS
+    from knet.threads import in_threads
 
     X = lifted_spirals(1_000_000)[0].astype(dtype)
     model = KNet(5, max_iter=1, random_state=0).fit(X[:2000])
@@ -202,9 +202,9 @@ def predict_row(dtype: str, method: str, folder: Path, limit: float) -> dict[str
 def ustep_row(n_rows: str, method: str, folder: Path, limit: float) -> dict[str, Any]:
     """Take the second U-step of a fit, on the same operator from the same U, by eigenvectors or by ascent."""
     from knet import Advanced, KNet
-    from knet._math.laplacians import BlockedLaplacian, DenseLaplacian
-    from knet._math.u_steps import U_STEPS, eig_step
     from knet.datasets import make_spirals
+    from knet.train.laplacians import BlockedLaplacian, DenseLaplacian
+    from knet.train.u_steps import U_STEPS, eig_step
 
     seen = []
 

@@ -10,7 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
 
-from knet import plots, scan
+from knet import scan
+from knet.show import plots
 
 # %%
 # Chemical measurements of 178 wines. The scan clusters random halves of the rows and compares the results

@@ -11,8 +11,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
 
-from knet import KNet, plots
+from knet import KNet
 from knet.metrics import accuracy
+from knet.show import plots
 
 # %%
 # Two moons with so much noise that they touch, and a few rows far away from both.

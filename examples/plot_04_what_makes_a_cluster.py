@@ -9,7 +9,8 @@ units of the data.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_wine
 
-from knet import KNet, plots
+from knet import KNet
+from knet.show import plots
 
 # %%
 # Chemical measurements of 178 wines.

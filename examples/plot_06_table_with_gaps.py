@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import make_pipeline
 
-from knet import KNet, plots
+from knet import KNet
 from knet.metrics import nmi
+from knet.show import plots
 from knet.tables import Recipe
 
 # %%

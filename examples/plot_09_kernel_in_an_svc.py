@@ -10,8 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.svm import SVC
 
-from knet import KNet, plots
+from knet import KNet
 from knet.datasets import make_spirals
+from knet.show import plots
 
 # %%
 # 3,000 rows, of which nine have a label: three from each arm.

@@ -34,7 +34,7 @@ USES = {
     + 'import pandas; pandas.DataFrame(X).to_excel("moon.xlsx", index=False); '
     + COMMAND.format(["fit", "moon.xlsx", "-c", "2", "--labels", "labels.csv"]),
     "dask": FIT + "import dask.array as da; assert (model.predict(da.from_array(X)).compute() == model.labels_).all()",
-    "onnx": FIT + 'from knet.export import to_onnx; to_onnx(model, "moon.onnx")',
+    "onnx": FIT + 'from knet.model.onnx import to_onnx; to_onnx(model, "moon.onnx")',
 }
 TABLE = FIT + 'import pandas; pandas.DataFrame(X, columns=["a", "b"]).to_csv("moon.csv", index=False)'
 

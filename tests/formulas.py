@@ -2,8 +2,8 @@
 
 import torch
 
-from knet._math.kernels import center_rows, gaussian_kernel
-from knet._math.u_steps import cayley_coordinates
+from knet.train.kernels import center_rows, gaussian_kernel
+from knet.train.u_steps import cayley_coordinates
 
 
 def alignment(K_tilde, U):

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from knet._network.adam import Adam
+from knet.train.adam import Adam
 
 
 def test_adam_takes_the_steps_of_torchs_own(generator):

@@ -16,7 +16,7 @@ MAX_CODE_LINES = 350
 
 
 def module_name(path):
-    """Return the dotted name below knet: `_math.kernels`, `estimator`; a package is named like its folder."""
+    """Return the dotted name below knet: `train.kernels`, `estimator`; a package is named like its folder."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "estimator": BELOW,
     "model_checks": {"_fit", "_network", "exceptions"},
     "light": {
-        *("_math", "_network", "_fit.validation", "exceptions", "model_checks", "predictor"),
+        *("_math", "_network", "parameters", "exceptions", "model_checks", "predictor"),
         *("tables.in_memory", "tables.vectors", "tables.whole_files"),
     },
     "model_file": {*AROUND, "light", "model_checks", "tables.whole_files"},
@@ -253,7 +253,7 @@ def defined_names(source):
 
 
 def complaints_about_pointers(theory, sources):
-    """Look up every dotted name in code type of docs/theory.md, such as `_math.kernels.hsic`."""
+    """Look up every dotted name in code type of docs/theory.md, such as `train.kernels.hsic`."""
     return [
         f"docs/theory.md names {pointer}, which does not exist"
         for pointer in re.findall(r"`([A-Za-z_]+(?:\.[A-Za-z_]+)+)`", theory)
@@ -323,11 +323,11 @@ def test_the_wording_is_plain():
 
 def test_import_checkers_can_fail():
     bad = {
-        "_math.kernels": ["from knet._fit.loop import alternate", "import knet._fit", "from knet import _fit"],
-        "_network.mlp": ["from knet.estimator import KNet", "from . import adam", "from .adam import Adam"],
-        "_fit.loop": ["def f():\n    from knet.estimator import KNet"],
+        "train.kernels": ["from knet.train.algorithm_1 import alternate", "import knet._fit", "from knet import _fit"],
+        "train.networks": ["from knet.estimator import KNet", "from . import adam", "from .adam import Adam"],
+        "train.algorithm_1": ["def f():\n    from knet.estimator import KNet"],
         "metrics": ["from knet import KNet", "from knet._network import mlp"],
-        "estimator": ["from knet.model_file import save", "def f():\n    from knet.cli import app"],
+        "estimator": ["from knet.model.file import save", "def f():\n    from knet.cli import app"],
         "model_file": ["from knet.tables.read import Source", "from knet.tables import read"],
         "tables.read": ["from knet.estimator import KNet"],
         "stray": ["import math"],
@@ -336,18 +336,21 @@ def test_import_checkers_can_fail():
         for source in sources:
             assert complaints_about_imports(module, source), (module, source)
     good = {
-        "_math.laplacians": "from knet._math.kernels import center\nfrom knet.exceptions import KNetError",
-        "_fit.loop": "import torch\nfrom knet._math import kernels, threads",
-        "estimator": "def save(self):\n    from knet.model_file import save",
-        "model_file": "from knet.tables.whole_files import whole_file",
+        "train.laplacians": "from knet.train.kernels import center\nfrom knet.exceptions import KNetError",
+        "train.algorithm_1": "import torch\nfrom knet._math import kernels, threads",
+        "estimator": "def save(self):\n    from knet.model.file import save",
+        "model_file": "from knet.files import whole_file",
         "cli.app": "from knet import KNet, load\nfrom knet.dask import files",
         "metrics": "import knetwork",
     }
     for module, source in good.items():
         assert complaints_about_imports(module, source) == [], module
-    cycle = {"_fit.loop": "from knet._fit.keep import Kept", "_fit.keep": "from knet._fit.loop import Iteration"}
-    known = {"_fit.keep": cycle["_fit.keep"], "_fit.loop": "def f():\n    from knet._fit.keep import Kept"}
-    assert import_cycle(cycle) == ["_fit.keep", "_fit.loop"]
+    cycle = {
+        "train.algorithm_1": "from knet.train.keep import Kept",
+        "train.keep": "from knet.train.algorithm_1 import Iteration",
+    }
+    known = {"train.keep": cycle["train.keep"], "train.algorithm_1": "def f():\n    from knet.train.keep import Kept"}
+    assert import_cycle(cycle) == ["train.keep", "train.algorithm_1"]
     assert import_cycle(known) == []
 
 
@@ -355,11 +358,11 @@ def test_checkers_of_sources_can_fail():
     assert complaints_about_names("m", "\u03c3 = 1")
     assert complaints_about_names("m", "def f(\u03bb): pass")
     assert complaints_about_names("m", "# \u03c3 in a comment\nx = '\u03c3'") == []
-    assert complaints_about_print("_fit.loop", "def f():\n    print('x')")
+    assert complaints_about_print("train.algorithm_1", "def f():\n    print('x')")
     assert complaints_about_print("cli.app", "print('x')") == []
-    assert complaints_about_print("_fit.loop", "# print('x')\nconsole.print('x')") == []
+    assert complaints_about_print("train.algorithm_1", "# print('x')\nconsole.print('x')") == []
     assert complaints_about_file_name("_math.utils", "")
-    assert complaints_about_file_name("_math.kernels", "") == []
+    assert complaints_about_file_name("train.kernels", "") == []
     for source in (
         "import pickle",
         "from pickle import loads",
@@ -377,14 +380,14 @@ def test_checkers_of_sources_can_fail():
 
 
 def test_checkers_of_texts_can_fail():
-    theory = "| [HSIC] | Section 3 | `_math.kernels.hsic` |\n"
+    theory = "| [HSIC] | Section 3 | `train.kernels.hsic` |\n"
     assert complaints_about_labels("m", '"""Return a thing [NOPE]."""', theory)
     assert complaints_about_labels("m", "x = 1  # [U-NOPE]", theory)
     assert complaints_about_labels("m", 'x = y["A"][K]\n"""Prose."""\n# [HSIC]', theory) == []
-    sources = {"_math.kernels": "LIMIT: int = 3\nclass Box:\n    def open(self): ...\ndef hsic(): ..."}
-    for bad in ("`_math.kernels.gone`", "`_math.kernels.Box.shut`", "`kernels.hsic`"):
+    sources = {"train.kernels": "LIMIT: int = 3\nclass Box:\n    def open(self): ...\ndef hsic(): ..."}
+    for bad in ("`train.kernels.gone`", "`train.kernels.Box.shut`", "`kernels.hsic`"):
         assert complaints_about_pointers(bad, sources)
-    good = "`_math.kernels.hsic` `knet._math.kernels.Box.open` `_math.kernels.LIMIT` `n_clusters`"
+    good = "`train.kernels.hsic` `knet.train.kernels.Box.open` `train.kernels.LIMIT` `n_clusters`"
     assert complaints_about_pointers(good, sources) == []
     assert complaints_about_folder("_math", '"""Kernels."""')
     assert complaints_about_folder("_math", '"""Kernels.\n\nImports `_fit`."""')

@@ -8,8 +8,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_blobs, make_circles, make_moons
 
 from knet import Advanced, KNet
-from knet._fit.caveats import deciding_column, index_columns, reliable_size, small_clusters
 from knet.exceptions import KNetDataWarning
+from knet.start.caveats import deciding_column, index_columns, reliable_size, small_clusters
 
 pytestmark = pytest.mark.filterwarnings("always::knet.exceptions.KNetDataWarning")  # conftest.py ignores some
 

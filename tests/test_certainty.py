@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from benchmarks.certainty import calibration_error, judge
 from knet import KNet, load, load_light
-from knet._fit.certainty import expected_shares_right
-from knet.blocks import Labeler
 from knet.cli.app import app
 from knet.exceptions import ModelFileError
+from knet.model.blocks import Labeler
+from knet.model.learn_certainty import expected_shares_right
 from tests.model_files import forge, parts
 
 VERSION_1 = Path(__file__).parent / "data" / "model_v1.safetensors"
@@ -288,7 +288,7 @@ def test_dask_and_batches_reject_the_same_rows(model, data, new_rows):
 def test_an_onnx_graph_rejects_the_same_rows(data, new_rows, tmp_path, dtype):
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    from knet.export import to_onnx
+    from knet.model.onnx import to_onnx
 
     model = KNet(3, max_iter=1, random_state=0).fit(data.astype(dtype))
     to_onnx(model, tmp_path / "m.onnx", reject=0.1)

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from knet import KNet, load
 from knet.cli import demo
 from knet.cli.app import app
-from knet.light import LightModel
-from knet.predictor import Predictor
+from knet.model.light import LightModel
+from knet.model.predictor import Predictor
 from knet.tables.write import write_batches
 
 KNET = Path(sys.executable).with_name("knet")
@@ -567,7 +567,7 @@ def test_onnx_graph_labels_a_file_as_predict_does(messy, tmp_path):
 
 def test_demo_without_matplotlib_prints_that_and_writes_the_model(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "DEMO_ROWS", 6000)
-    monkeypatch.setitem(sys.modules, "knet.plots", None)
+    monkeypatch.setitem(sys.modules, "knet.show.plots", None)
     result = call("demo", "-o", tmp_path)
     assert result.exit_code == 0, result.output
     assert "NMI with the true arms" in result.stdout

@@ -14,11 +14,12 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
 import knet.dask
-from knet import Advanced, KNet, blocks, load, load_light
+from knet import Advanced, KNet, load, load_light
 from knet.dask import lazy as lazy_results
 from knet.dask.reductions import Moments, draw, merge_drawn, merge_moments
 from knet.exceptions import ModelFileError
-from knet.light import LightModel
+from knet.model import blocks
+from knet.model.light import LightModel
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

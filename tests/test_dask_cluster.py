@@ -20,9 +20,10 @@ from sklearn.datasets import make_blobs
 from typer.testing import CliRunner
 
 import knet.dask
-from knet import Advanced, KNet, blocks
+from knet import Advanced, KNet
 from knet.cli import app as cli
 from knet.dask import files
+from knet.model import blocks
 from knet.tables.conversion import Conversion
 
 dask = pytest.importorskip("dask")

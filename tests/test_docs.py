@@ -96,7 +96,7 @@ from typing import assert_type
 import numpy as np
 
 from knet import Advanced, KNet, load, scan
-from knet.inspect.scan import Scan
+from knet.explore.scan import Scan
 from knet.metrics import nmi
 from knet.presets import paper
 

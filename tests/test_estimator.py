@@ -24,15 +24,15 @@ from sklearn.svm import SVC
 from torch import nn
 
 from knet import Advanced, KNet, load
-from knet._fit.loop import Iteration
-from knet._math.u_steps import StiefelAscent, eig_step
-from knet._network.preparation import Preparation
-from knet._network.pretrain import pretrain
-from knet._network.rows import RowMLP
-from knet._network.scaling import Scaling
 from knet.datasets import make_moon, make_spirals
 from knet.metrics import nmi
-from knet.predictor import Predictor
+from knet.model.encoder import RowMLP
+from knet.model.predictor import Predictor
+from knet.prepare.preparation import Preparation
+from knet.prepare.scaling import Scaling
+from knet.train.algorithm_1 import Iteration
+from knet.train.pretrain import pretrain
+from knet.train.u_steps import StiefelAscent, eig_step
 from tests.estimators import make_knet
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
@@ -131,7 +131,7 @@ def test_labels_do_not_depend_on_the_company_of_a_row(fitted):
 def test_many_rows_pass_in_blocks(monkeypatch, fitted):
     X = blobs()[0]
     whole = [fitted.predict(X), fitted.transform(X), fitted.predict_proba(X), fitted.score_samples(X)]
-    monkeypatch.setattr("knet.predictor.BLOCK_ROWS", 7)
+    monkeypatch.setattr("knet.model.predictor.BLOCK_ROWS", 7)
     parts = [fitted.predict(X), fitted.transform(X), fitted.predict_proba(X), fitted.score_samples(X)]
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

@@ -9,9 +9,9 @@ from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.exceptions import NotFittedError
 
 from knet import Advanced, KNet
-from knet.inspect.explain import Explanation, _contributions, importance
-from knet.inspect.features import Feature, describe_columns
-from knet.inspect.rules import MAX_CONDITIONS, find_rules
+from knet.explore.explain import Explanation, _contributions, importance
+from knet.explore.features import Feature, describe_columns
+from knet.explore.rules import MAX_CONDITIONS, find_rules
 
 
 def numbers(n_columns, kind="number"):
@@ -180,7 +180,7 @@ def test_one_cluster_and_clusters_without_rows():
 def test_many_columns_are_explained_in_bounded_work(monkeypatch):
     X = make_blobs(300, 120, centers=2, random_state=0)[0]
     model = quick(2, X)
-    monkeypatch.setattr("knet.inspect.explain.MAX_PREDICTIONS", 20_000)
+    monkeypatch.setattr("knet.explore.explain.MAX_PREDICTIONS", 20_000)
     found = model.explain(X)
     assert found.contributions.shape[1] == 120
     assert 100 <= len(found.rows) < 120

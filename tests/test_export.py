@@ -9,7 +9,7 @@ from torch import nn
 
 from knet import Advanced, KNet
 from knet.exceptions import KNetError
-from knet.export import Graph, to_onnx
+from knet.model.onnx import Graph, to_onnx
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")

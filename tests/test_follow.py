@@ -12,14 +12,14 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from knet import KNet
-from knet._fit import follow as follow_module
-from knet._fit import plan as planning
-from knet._fit.follow import follow, group_means, spread_points, targets
-from knet._fit.judge import Verdict
-from knet._fit.keep import MAX_LOSS, LastIteration, NearStart
-from knet._fit.loop import Iteration
-from knet._fit.starts import Start
-from knet._network.mlp import Copies, ResidualMLP, linear_start
+from knet.start.choice import Start
+from knet.start.judge import Verdict
+from knet.train import follow as follow_module
+from knet.train import plan as planning
+from knet.train.algorithm_1 import Iteration
+from knet.train.follow import follow, group_means, spread_points, targets
+from knet.train.keep import MAX_LOSS, LastIteration, NearStart
+from knet.train.networks import Copies, ResidualMLP, linear_start
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 

@@ -11,9 +11,9 @@ from sklearn.datasets import make_blobs, make_circles
 from sklearn.model_selection import GridSearchCV, KFold
 
 from knet import Advanced, KNet
-from knet._fit import progress
-from knet._math.separation import path_silhouette
 from knet.datasets import make_moon
+from knet.start.separation import path_silhouette
+from knet.train import progress
 
 ROW = {"iteration": 1, "hsic": 1.5, "reconstruction": 0.0, "u_change": 0.25, "seconds": 0.125}
 

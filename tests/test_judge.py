@@ -8,11 +8,11 @@ from scipy.stats import multivariate_normal
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from knet._fit.judge import JUDGE_NEIGHBORS, Judge, Verdict, choose
-from knet._math.agreement import rand_index
-from knet._math.mixtures import PRIOR_SHARE, overall_covariance, rounding_variance
-from knet._math.neighbors import neighbor_graph, neighbors
 from knet.datasets import make_spirals
+from knet.metrics import rand_index
+from knet.start.judge import JUDGE_NEIGHBORS, Judge, Verdict, choose
+from knet.start.mixtures import PRIOR_SHARE, overall_covariance, rounding_variance
+from knet.start.neighbors import neighbor_graph, neighbors
 
 
 def standardized(X):

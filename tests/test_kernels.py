@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from knet._math.distances import LOG_FLOOR, row_blocks, squared_distances
-from knet._math.kernels import (
+from knet.arrays import LOG_FLOOR, row_blocks, squared_distances
+from knet.train.kernels import (
     center,
     center_rows,
     clump_gradient,

@@ -8,8 +8,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from knet._math import centers, kmeans
-from knet._math.kmeans import k_means, seeds
+from knet.start import centers, kmeans
+from knet.start.kmeans import k_means, seeds
 
 
 def random(seed):

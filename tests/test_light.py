@@ -13,9 +13,9 @@ from scipy.sparse import csc_array, csr_array
 from torch import nn
 
 from knet import KNet, load, load_light
-from knet.blocks import Labeler
 from knet.exceptions import ModelFileError
-from knet.light import LightModel
+from knet.model.blocks import Labeler
+from knet.model.light import LightModel
 from tests.estimators import make_knet
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")

@@ -5,19 +5,19 @@ import math
 import numpy as np
 import pytest
 import torch
+from knet.train.plan import median_distance
 from torch import nn
 
 from knet import KNet
-from knet._fit.loop import Iteration, alternate, balanced_lambda, constant_lambda, reconstruction_error
-from knet._fit.plan import median_distance
-from knet._fit.theta_step import ThetaStep, normalized_clump
-from knet._math.kernels import center_rows, gaussian_kernel
-from knet._math.laplacians import laplacian
-from knet._math.u_steps import StiefelAscent, eig_step
-from knet._network.mlp import Copies, ResidualMLP, linear_start
 from knet.datasets import make_moon, make_spirals
 from knet.exceptions import KNetError, NumericalError
 from knet.metrics import nmi
+from knet.train.algorithm_1 import Iteration, alternate, balanced_lambda, constant_lambda, reconstruction_error
+from knet.train.kernels import center_rows, gaussian_kernel
+from knet.train.laplacians import laplacian
+from knet.train.networks import Copies, ResidualMLP, linear_start
+from knet.train.theta_step import ThetaStep, normalized_clump
+from knet.train.u_steps import StiefelAscent, eig_step
 from tests.estimators import make_knet
 from tests.formulas import alignment
 

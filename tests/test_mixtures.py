@@ -9,9 +9,9 @@ from scipy.stats import multivariate_normal
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
-from knet._fit.columns import FEW_VALUES, MAX_COLUMNS, comparable_columns, principal_components, spread_few_values
-from knet._math import mixtures
-from knet._math.mixtures import (
+from knet.start import mixtures
+from knet.start.columns import FEW_VALUES, MAX_COLUMNS, comparable_columns, principal_components, spread_few_values
+from knet.start.mixtures import (
     PRIOR_SHARE,
     Gaussians,
     gaussian_mixture,

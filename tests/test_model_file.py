@@ -17,8 +17,10 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 import knet
-from knet import Advanced, KNet, light, load, model_file
+from knet import Advanced, KNet, load
 from knet.exceptions import KNetError, ModelFileError
+from knet.model import file as model_file
+from knet.model import light
 from tests.model_files import forge, parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")

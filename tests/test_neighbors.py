@@ -13,10 +13,10 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from knet._math import graph_embedding as embedding_module
-from knet._math.graph_embedding import DENSE_ROWS, gaussian_embedding, graph_embedding
-from knet._math.linkage import Tree, connect, genie, spanning_tree
-from knet._math.neighbors import TREE_COLUMNS, extend, nearest, neighbor_graph, neighbors, vote
+from knet.start import graph_embedding as embedding_module
+from knet.start.graph_embedding import DENSE_ROWS, gaussian_embedding, graph_embedding
+from knet.start.linkage import Tree, connect, genie, spanning_tree
+from knet.start.neighbors import TREE_COLUMNS, extend, nearest, neighbor_graph, neighbors, vote
 
 GRIDS = arrays(np.float64, st.tuples(st.integers(2, 30), st.integers(1, 3)), elements=st.integers(0, 4).map(float))
 

@@ -5,16 +5,16 @@ import copy
 import numpy as np
 import pytest
 import torch
+from knet.train.build import build_networks
 from scipy.spatial.distance import pdist
 from sklearn.decomposition import PCA
 from torch import nn
 
-from knet._network.backprop import AutogradBackprop, ManualBackprop
-from knet._network.build import build_networks
-from knet._network.mlp import Copies, ResidualMLP, linear_start
-from knet._network.pretrain import batches, pretrain
-from knet._network.rows import RowMLP
-from knet._network.torch_encoder import TorchEncoder, on_device, row_encoder, torch_network
+from knet.model.encoder import RowMLP
+from knet.model.torch_encoder import TorchEncoder, on_device, row_encoder, torch_network
+from knet.train.backprop import AutogradBackprop, ManualBackprop
+from knet.train.networks import Copies, ResidualMLP, linear_start
+from knet.train.pretrain import batches, pretrain
 
 DTYPES = [torch.float32, torch.float64]
 

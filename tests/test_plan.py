@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from knet.train.plan import MEDIAN_ROWS, POOL_ROWS, SMALL_DATA, SUBSET_SIZES, make_plan, median_distance, subset_size
 from scipy.spatial.distance import pdist
 from sklearn.datasets import make_blobs
 
-from knet._fit import plan as planning
-from knet._fit.plan import MEDIAN_ROWS, POOL_ROWS, SMALL_DATA, SUBSET_SIZES, make_plan, median_distance, subset_size
-from knet._fit.settings import Settings
-from knet._math import kernels, laplacians
-from knet._math.agreement import rand_index
-from knet._network.scaling import learn_scaling
 from knet.datasets import make_spirals
+from knet.metrics import rand_index
+from knet.prepare.scaling import learn_scaling
+from knet.train import kernels, laplacians
+from knet.train import plan as planning
+from knet.train.settings import Settings
 from tests.estimators import make_knet
 
 

@@ -9,13 +9,14 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
 from knet import Advanced, KNet
-from knet.inspect import samples, views
-from knet.predictor import Predictor
+from knet.explore import samples
+from knet.model.predictor import Predictor
+from knet.show import views
 
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
-from knet import plots
+from knet.show import plots
 
 FUNCTIONS = [
     plots.data,

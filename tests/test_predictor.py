@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from knet._network.rows import RowMLP
 from knet.datasets import make_moon
+from knet.model.encoder import RowMLP
 from tests.estimators import make_knet
 
 QUICK = {"sigma": "median", "n_init": 1, "max_iter": 2, "steps_per_iter": 20, "tol": 0.0, "random_state": 0}

@@ -18,14 +18,14 @@ from typer.testing import CliRunner
 
 import knet.cli.results
 from knet import Advanced, KNet, load
-from knet._network import build
+from knet import files as whole_files
 from knet.cli.app import app
 from knet.exceptions import ModelFileError, NumericalError
-from knet.export import to_onnx
-from knet.model_checks import ARRAYS
-from knet.tables import whole_files
+from knet.files import whole_file, write_whole
+from knet.model.checks import ARRAYS
+from knet.model.onnx import to_onnx
 from knet.tables.terminal import TerminalWriter, printable
-from knet.tables.whole_files import whole_file, write_whole
+from knet.train import build
 from tests.model_files import forge, parts
 
 QUICK = {"max_iter": 1, "random_state": 0, "advanced": Advanced(steps_per_iter=10)}
@@ -276,7 +276,7 @@ def test_a_device_is_never_replaced(model, tmp_path):
 
 def test_leftovers_of_killed_processes_are_removed_and_others_stay(tmp_path):
     script = (
-        "import os, sys; from pathlib import Path; from knet.tables.whole_files import whole_file\n"
+        "import os, sys; from pathlib import Path; from knet.files import whole_file\n"
         "with whole_file(Path(sys.argv[1])) as temporary:\n"
         "    temporary.write_text('half'); os.kill(os.getpid(), 9)"
     )
@@ -609,7 +609,7 @@ def test_errors_of_knet_are_one_line_and_defects_are_not_hidden(data, saved, tmp
 def test_nothing_hidden_stays_after_a_signal(tmp_path, number):
     script = (
         "import sys, time; from pathlib import Path; from knet.cli import app\n"
-        "from knet.tables.whole_files import whole_file\n"
+        "from knet.files import whole_file\n"
         "app.signal.signal(app.signal.SIGTERM, app._terminate)\n"
         "with whole_file(Path(sys.argv[1])) as temporary:\n"
         "    print('ready', flush=True); time.sleep(60)"

@@ -17,13 +17,13 @@ from sklearn.exceptions import NotFittedError
 
 from knet import Advanced, KNet, load
 from knet.exceptions import KNetDataWarning
-from knet.inspect.features import Feature
-from knet.inspect.palette import COLORS
-from knet.inspect.samples import Sample
-from knet.predictor import Predictor
-from knet.report import findings, reproduce, tables
-from knet.report.charts import line_chart, quantized, silhouette_chart
-from knet.report.page import _hash, report
+from knet.explore.features import Feature
+from knet.explore.samples import Sample
+from knet.model.predictor import Predictor
+from knet.show import findings, reproduce, tables
+from knet.show.charts import line_chart, quantized, silhouette_chart
+from knet.show.page import _hash, report
+from knet.show.palette import COLORS
 
 HOSTILE = "<script>document.title='owned'</script>"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import skew
 
 from knet import Advanced, KNet, load
-from knet._network import scaling as scaling_module
-from knet._network.scaling import FAR, HEAVY_TAIL, Scaling, learn_scaling
+from knet.prepare import scaling as scaling_module
+from knet.prepare.scaling import FAR, HEAVY_TAIL, Scaling, learn_scaling
 
 VERSION_1 = Path(__file__).parent / "data" / "model_v1.safetensors"
 VALUES = st.floats(-1e6, 1e6).filter(lambda value: value == 0 or abs(value) > 1e-3)
@@ -208,7 +208,7 @@ def test_the_onnx_graph_compresses_too(tmp_path, dtype):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    from knet.export import to_onnx
+    from knet.model.onnx import to_onnx
 
     model, X = quick(np.random.default_rng(0), dtype)
     to_onnx(model, tmp_path / "model.onnx")

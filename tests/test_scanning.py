@@ -8,15 +8,15 @@ import pytest
 from sklearn.datasets import make_blobs, make_circles
 
 import knet
-from knet._fit.candidates import METHODS
 from knet.datasets import make_moon, make_spirals
-from knet.inspect.scan import MIN_JUMP, MIN_STABILITY
+from knet.explore.scan import MIN_JUMP, MIN_STABILITY
+from knet.start.candidates import METHODS
 
 COLUMNS = {"n_clusters", "stability", "conductance", "jump", "smallest_group", "method", "supported"}
 
-scan_module = importlib.import_module("knet.inspect.scan")
+scan_module = importlib.import_module("knet.explore.scan")
 
-plots = pytest.importorskip("knet.plots", reason="plots need matplotlib")
+plots = pytest.importorskip("knet.show.plots", reason="plots need matplotlib")
 
 
 def separated(seed):

@@ -7,8 +7,8 @@ from scipy.sparse import csr_array
 from sklearn.datasets import make_blobs
 
 from knet import Advanced, KNet
-from knet.inspect.samples import sample_rows
-from knet.stability import _compare, sample_stability
+from knet.explore.samples import sample_rows
+from knet.explore.stability import _compare, sample_stability
 
 
 def test_separated_clusters_are_stable_throughout(seed):

@@ -7,13 +7,13 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 from knet import KNet
-from knet._fit import candidates as candidates_module
-from knet._fit import starts as starts_module
-from knet._fit.candidates import METHODS, Pool
-from knet._fit.judge import Judge
-from knet._fit.starts import _numbered_by_appearance, choose_from, choose_start
-from knet._network.scaling import learn_scaling
 from knet.datasets import make_moon, make_spirals
+from knet.prepare.scaling import learn_scaling
+from knet.start import candidates as candidates_module
+from knet.start import choice as starts_module
+from knet.start.candidates import METHODS, Pool
+from knet.start.choice import _numbered_by_appearance, choose_from, choose_start
+from knet.start.judge import Judge
 from tests.estimators import make_knet
 
 

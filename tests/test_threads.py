@@ -6,7 +6,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from knet._math.threads import even_groups, in_threads, limit_threads, one_blas_thread, one_thread
+from knet.threads import even_groups, in_threads, limit_threads, one_blas_thread, one_thread
 
 
 @pytest.fixture(params=[1, 2, 3])

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from knet._math import kernels
-from knet._math.eigensolvers import orthonormalize
-from knet._math.kernels import center
-from knet._math.laplacians import LAPLACIANS, BlockedLaplacian, DenseLaplacian, NystroemLaplacian, laplacian
-from knet._math.u_steps import U_STEPS, StiefelAscent, eig_step, subspace_distance
+from knet.train import kernels
+from knet.train.eigensolvers import orthonormalize
+from knet.train.kernels import center
+from knet.train.laplacians import LAPLACIANS, BlockedLaplacian, DenseLaplacian, NystroemLaplacian, laplacian
+from knet.train.u_steps import U_STEPS, StiefelAscent, eig_step, subspace_distance
 from tests.formulas import cayley
 
 N, C = 90, 3
@@ -227,12 +227,12 @@ def test_auto_keeps_to_its_budget(seed, n, sigma, budget, kind):
 
 
 def test_auto_takes_the_low_rank_form_of_very_many_rows_whatever_the_kernel(monkeypatch, seed):
-    monkeypatch.setattr("knet._math.laplacians.BLOCKED_ROWS", 199)
+    monkeypatch.setattr("knet.train.laplacians.BLOCKED_ROWS", 199)
     assert type(laplacian(groups(seed, n=200), 0.02, 1)) is NystroemLaplacian
 
 
 def test_auto_takes_as_many_landmarks_as_fit(monkeypatch, seed):
-    monkeypatch.setattr("knet._math.laplacians.BLOCKED_ROWS", 0)
+    monkeypatch.setattr("knet.train.laplacians.BLOCKED_ROWS", 0)
     Psi, ranks = groups(seed, n=900), []
     for budget in (1, 24 * 900 * 100, 24 * 900 * 250):
         ranks.append(laplacian(Psi, 0.1, budget).F.shape[1])

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 
 from benchmarks.embedding_cases import generated_counts, generated_vectors, weighted
 from knet import KNet, load, load_light, scan
-from knet._fit.reduction import learn_preparation, n_structured, principal_directions
-from knet._network.preparation import MAX_SHIFT, Preparation, check_directions, row_lengths
-from knet._network.scaling import FAR, Scaling, learn_scaling
 from knet.cli.app import app
 from knet.metrics import nmi
+from knet.prepare.preparation import MAX_SHIFT, Preparation, check_directions, row_lengths
+from knet.prepare.projection import learn_preparation, n_structured, principal_directions
+from knet.prepare.scaling import FAR, Scaling, learn_scaling
+from knet.rows.vectors import expand_vectors, read_vectors, vector_rows
 from knet.tables.read import Source
-from knet.tables.vectors import expand_vectors, read_vectors, vector_rows
 
 N_COLUMNS = 120
 
@@ -137,7 +137,7 @@ def test_a_projected_model_is_saved_and_loaded(model, vectors, tmp_path):
 
 def test_projected_models_are_exported(model, vectors, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
-    from knet.export import to_onnx
+    from knet.model.onnx import to_onnx
 
     for metric in ("euclidean", "cosine"):
         own = model if metric == "euclidean" else KNet(4, metric=metric, random_state=0).fit(vectors.X)
@@ -151,7 +151,7 @@ def test_scan_reduces_wide_rows(vectors):
 
 
 def test_a_projection_needs_a_bounded_sample(monkeypatch, seed):
-    from knet._fit import reduction
+    from knet.prepare import projection as reduction
 
     class Counted(np.ndarray):
         n_read = 0
@@ -407,7 +407,7 @@ def parquet(vectors, tmp_path_factory):
 
 
 def test_vectors_are_read_from_parquet_in_blocks(parquet, vectors, tmp_path, monkeypatch):
-    monkeypatch.setattr("knet.tables.vectors.ROWS_AT_A_TIME", 64)
+    monkeypatch.setattr("knet.rows.vectors.ROWS_AT_A_TIME", 64)
     np.testing.assert_array_equal(read_vectors(parquet, "vector"), vectors.X)
     mapped = read_vectors(parquet, "vector", tmp_path / "v.npy")
     assert isinstance(mapped, np.memmap)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from knet import KNet, load
-from knet._fit import weights as weights_module
-from knet._fit.weights import counted_rows
 from knet.cli.app import app
+from knet.rows import weights as weights_module
+from knet.rows.weights import counted_rows
 from tests.estimators import make_knet
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")

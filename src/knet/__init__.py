@@ -4,23 +4,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knet._fit.advanced import Advanced
+    from knet.advanced import Advanced
     from knet.estimator import KNet
-    from knet.inspect.scan import scan
-    from knet.light import LightModel, load_light
-    from knet.model_file import load
+    from knet.explore.scan import scan
+    from knet.model.file import load
+    from knet.model.light import LightModel, load_light
 
 __all__ = ["Advanced", "KNet", "LightModel", "__version__", "load", "load_light", "scan"]
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Advanced": "knet._fit.advanced",
+    "Advanced": "knet.advanced",
     "KNet": "knet.estimator",
-    "LightModel": "knet.light",
-    "load": "knet.model_file",
-    "load_light": "knet.light",
-    "scan": "knet.inspect.scan",
+    "LightModel": "knet.model.light",
+    "load": "knet.model.file",
+    "load_light": "knet.model.light",
+    "scan": "knet.explore.scan",
 }
 
 

@@ -1,9 +1,10 @@
-"""KNet, the scikit-learn estimator: validates the input, has `_fit` run the fit, holds the fitted state."""
+"""KNet, the scikit-learn estimator: a fit is five steps with five results, and the last one labels new rows."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -15,31 +16,52 @@ from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from knet._fit import validation as rules
-from knet._fit.advanced import Advanced
-from knet._fit.dispatch import check_in_memory, lazy_on_collections
-from knet._fit.host import random_generator
-from knet._fit.progress import CallbackSupportMixin, IterationTasks, with_callbacks
-from knet._fit.run import Fitted, run_fit
-from knet._fit.settings import Callback, check_parameters
-from knet._math.arrays import Floats
-from knet._math.centers import find_centers
-from knet._math.separation import path_silhouette
-from knet._math.u_steps import UStep
-from knet._network.scaling import is_half
-from knet.tables.vectors import expand_vectors
+from knet.advanced import Advanced
+from knet.arrays import Floats
+from knet.model.summary import summarize
+from knet.parameters import check_parameters
+from knet.prepare.training_rows import Prepared, prepare_rows
+from knet.progress import IterationReporter
+from knet.rows.dense import check_directions
+from knet.rows.kinds import admit, is_collection
+from knet.rows.numbers import float_dtype, to_numbers
+from knet.rows.weights import counted_rows
+from knet.start.caveats import about_rows, check_distinct, deciding_column, small_clusters, warn_about
+from knet.start.centers import find_centers
+from knet.start.choice import Start, choose_start
+from knet.start.separation import path_silhouette
+from knet.train.host import own_randomness, random_generator
+from knet.train.paper_start import paper_start
+from knet.train.settings import Settings
+from knet.train.training import Trained, Trainer
+from knet.train.u_steps import UStep
 
 if TYPE_CHECKING:
-    from knet.inspect.explain import Explanation
-    from knet.stability import Stability
+    from knet.explore.explain import Explanation
+    from knet.explore.stability import Stability
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
-
+Callback = Callable[[dict[str, float]], object]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 SCORE_ROWS = 2000  # of which `score` compares all pairs
 
 
-class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+def lazy_on_collections(method: Method) -> Method:
+    """Call the function of the same name in `knet.dask`, with all arguments, if X is a Dask collection."""
+
+    @wraps(method)
+    def chosen(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_collection(X):
+            return method(self, X, *args, **options)
+        from knet import dask
+
+        return getattr(dask, method.__name__)(self, X, *args, **options)
+
+    return chosen  # type: ignore[return-value]
+
+
+class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
     """Spectral clustering that learns its kernel and predicts.
 
     A neural embedding psi and a spectral embedding U are improved in turn, so that the HSIC between them rises
@@ -120,7 +142,9 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     embeddings_ : ndarray of shape (n_stored, n_sample, n_components)
         With `keep_embeddings`: a sample of training rows before training, after the start was followed (if there is
         one), and after each iteration up to the best.
-    predictor_ : knet.predictor.Predictor
+    caveats_ : list of str
+        What to know before using the clusters; `fit` warns with each of them.
+    predictor_ : knet.model.predictor.Predictor
         What labels new rows.
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -186,7 +210,6 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         return self
 
     @lazy_on_collections
-    @with_callbacks
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the embedding and the clusters of X.
 
@@ -206,29 +229,73 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         self : KNet
             The fitted estimator.
         """
-        params = self.get_params(deep=False)
-        check_parameters(type(self).__name__, params)
+        check_parameters(type(self).__name__, self.get_params(deep=False))
         with self._columns_restored_on_error():
-            rows = self._validate(X, reset=True)
-            names = getattr(self, "feature_names_in_", None)
-            fitted = run_fit(rows, sample_weight, params, names, lambda n: IterationTasks(self, n, rows))
-        self._remember(fitted)  # the fitted state changes only now
+            self._fit(self._rows(X, reset=True), sample_weight)
         return self
 
-    def _remember(self, fitted: Fitted) -> None:
-        """Set the fitted attributes, and remove those that describe an earlier fit or its file."""
+    def _fit(self, X: Any, sample_weight: ArrayLike | None) -> None:
+        """Fit checked rows: prepare, start, train, model; the fitted state changes only after the last step."""
+        params, names = self.get_params(deep=False), getattr(self, "feature_names_in_", None)
+        if self.metric == "cosine":
+            check_directions(X)
+        rng = random_generator(self.random_state)
+        counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
+        prepared = prepare_rows(X if counted is None else X[counted], params, rng)
+        caveats = about_rows(X, names, prepared.preparation)
+        start = self._choose_start(prepared, X.shape[0] if counted is None else len(counted), rng)
+        caveats += [*check_distinct(start.X, self.n_clusters), *start.caveats]
+        warn_about(caveats)
+        settings = Settings.resolve(params, start.X.shape[1], from_partition=start.labels is not None)
+        single = settings.device.type == "mps" or float_dtype(X) == np.float32
+        rows = torch.from_numpy(start.X).to(settings.device, torch.float32 if single else torch.float64)
+        with own_randomness(rng, settings.device) as generator, self._reported() as report:
+            X_train = rows if self.scale == "none" else rows.float()
+            trained = Trainer(settings, start, X_train, generator, rng, report).train()
+            predictor = summarize(trained, rows, prepared.preparation, self.n_clusters, rng)
+            labels = predictor.assign(X)
+        trained_rows = start.rows if counted is None else counted[start.rows]  # positions in X
+        late = small_clusters(labels, self.n_clusters)
+        if prepared.preparation.projection is None:  # principal components mean nothing to a user
+            late = [*deciding_column(start.X, labels[trained_rows], names), *late]
+        warn_about(late)
+        self._remember(start, trained, trained_rows)
+        self.predictor_, self.cluster_centers_, self.labels_ = predictor, predictor.centers, labels
+        self.caveats_ = [*caveats, *late]
+
+    def _choose_start(self, prepared: Prepared, n_rows: int, rng: np.random.RandomState) -> Start:
+        """Return the start: a chosen partition with sigma="auto", if the rows can have one, else the paper's."""
+        n_train = n_rows if prepared.n_train is None else prepared.n_train
+        scale = (self.advanced or Advanced()).sigma_scale
+        if self.sigma == "auto" and self.n_clusters > 1 and prepared.median > 0 and n_train > self.n_clusters + 1:
+            return choose_start(prepared, self.n_clusters, scale, rng)
+        return paper_start(prepared, n_rows, self.n_clusters, self.sigma, scale)
+
+    @contextmanager
+    def _reported(self) -> Iterator[Callable[[dict[str, float]], bool]]:
+        """Yield the function that reports an iteration and says whether the user's callback asks to stop."""
+        reporter = IterationReporter(self.verbose)
+
+        def report(row: dict[str, float]) -> bool:
+            reporter(row)
+            return self.callback is not None and bool(self.callback(row))
+
+        try:
+            yield report
+        finally:
+            reporter.close()
+
+    def _remember(self, start: Start, trained: Trained, rows: NDArray[np.intp]) -> None:
+        """Set the attributes that describe a fit, and remove those of an earlier fit or its file."""
         for name in ("embeddings_", "extra_"):
             self.__dict__.pop(name, None)
-        plan, learned, predictor = fitted.plan, fitted.learned, fitted.predictor
-        self.predictor_, self.labels_, self.sigma_ = predictor, fitted.labels, learned.sigma
-        self.history_, self.n_iter_, self.best_iter_ = learned.history, len(learned.history), learned.kept.iteration
-        if learned.embeddings is not None:
-            self.embeddings_ = learned.embeddings
-        self.cluster_centers_ = predictor.centers
-        self.spectral_embedding_ = learned.kept.U.cpu().numpy()
-        self.train_indices_, self.n_train_ = plan.rows, len(plan.rows)
-        self.spectral_indices_ = plan.rows[plan.core]
-        self.start_labels_, self.selection_ = plan.start, plan.considered
+        self.sigma_, self.history_ = trained.sigma, trained.history
+        self.n_iter_, self.best_iter_ = len(trained.history), trained.iteration
+        if trained.embeddings is not None:
+            self.embeddings_ = trained.embeddings
+        self.spectral_embedding_, self.spectral_indices_ = trained.U.cpu().numpy(), rows[start.core]
+        self.train_indices_, self.n_train_ = rows, len(rows)
+        self.start_labels_, self.selection_ = start.labels, start.selection
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: embedding_0, embedding_1, ..."""
@@ -247,12 +314,12 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             If given, a row gets the label -1 if it is less familiar (`score_samples`) than all but this share of the
             training rows, or if its label is more likely wrong than right (a largest membership below 1/2).
         """
-        X = self._validate(X)
+        X = self._rows(X)
         return self.predictor_.assign(X, reject)
 
     def transform(self, X: ArrayLike) -> Floats:
         """Return psi(X), the embedded rows, of shape (n_samples, n_components)."""
-        X = self._validate(X)
+        X = self._rows(X)
         return self.predictor_.embed(X)
 
     @lazy_on_collections
@@ -262,7 +329,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         The largest membership is an estimate of how often the label is right, made without any known label: it is
         near 1 for rows of a separated cluster, and lower where clusters overlap or where the rows have no groups.
         """
-        X = self._validate(X)
+        X = self._rows(X)
         return self.predictor_.memberships(X)
 
     @lazy_on_collections
@@ -271,18 +338,18 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
         The kernel is a Gaussian in the scaled columns, whose width is the median distance to the tenth nearest row.
         """
-        X = self._validate(X)
+        X = self._rows(X)
         return self.predictor_.familiarity(X)
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """Return how well separated the predicted clusters of X are, from -1 to 1; needs no known labels.
 
         The mean silhouette of at most 2000 scaled rows, with distances along paths: see `path_silhouette` in
-        `knet._math.separation`. It does not use the embedding, suits clusters of any shape, and does not simply grow
+        `knet.start.separation`. It does not use the embedding, suits clusters of any shape, and does not simply grow
         with `n_clusters`, so that ``GridSearchCV(KNet(), {"n_clusters": [2, 3, 4]})`` can compare them. Shuffle rows
         that are sorted (``cv=KFold(3, shuffle=True)``). `knet.scan` compares more thoroughly.
         """
-        rows, predictor = self._validate(X), self.predictor_
+        rows, predictor = self._rows(X), self.predictor_
         if rows.shape[0] > SCORE_ROWS:
             rows = rows[np.sort(np.random.RandomState(0).permutation(rows.shape[0])[:SCORE_ROWS])]
         return path_silhouette(predictor.preparation(rows), predictor.assign(rows))
@@ -293,8 +360,8 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         d is the degree towards the training rows, through a summary of them, and at least 1. The kernel is positive
         semi-definite for any rows: use it as `SVC(kernel=model.kernel)`.
         """
-        X = self._validate(X)
-        Y = X if Y is None else self._validate(Y)
+        X = self._rows(X)
+        Y = X if Y is None else self._rows(Y)
         return self.predictor_.kernel(X, Y)
 
     def recluster(self, X: ArrayLike) -> NDArray[np.int64]:
@@ -302,7 +369,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
 
         The paper's other way to label new data: it follows clusters that have moved, where `predict` keeps the centres.
         """
-        rows = self._validate(X)
+        rows = self._rows(X)
         Psi = self.predictor_.embed(rows)
         if len(Psi) < self.n_clusters:
             raise ValueError(f"{len(Psi)} rows are too few to recluster into n_clusters={self.n_clusters} groups.")
@@ -315,18 +382,18 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     def stability(
         self, X: ArrayLike, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None
     ) -> "Stability":
-        """Return how far refits on other rows and seeds agree, as a `knet.stability.Stability`: the labels to trust."""
-        from knet.stability import stability
+        """Return how far refits on other rows and seeds agree, as a `knet.explore.stability.Stability`."""
+        from knet.explore.stability import stability
 
         return stability(self, X, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
 
     def explain(self, X: ArrayLike, *, max_rows: int = 1000, random_state: int = 0) -> "Explanation":
         """Return what makes each cluster of X: short rules, and the contribution of each column to each row.
 
-        The result is a `knet.inspect.explain.Explanation`. Rules are in the units of X. At most `max_rows` rows get
+        The result is a `knet.explore.explain.Explanation`. Rules are in the units of X. At most `max_rows` rows get
         contributions.
         """
-        from knet.inspect.explain import explain
+        from knet.explore.explain import explain
 
         return explain(self, X, max_rows=max_rows, random_state=random_state)
 
@@ -336,7 +403,7 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         `recipe` is a fitted `knet.tables.Recipe` to store with the model, so that `knet predict` accepts tables like
         the one that it was fitted on. An existing file is replaced only with `overwrite`.
         """
-        from knet.model_file import save
+        from knet.model.file import save
 
         extra = None if recipe is None else {**getattr(self, "extra_", {}), "table": recipe.to_json()}
         save(self, path, extra, overwrite=overwrite)
@@ -354,8 +421,8 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
         random_state: int = 0,
         overwrite: bool = False,
     ) -> None:
-        """Write a report on the clusters of X to one offline HTML file; options as in `knet.report.report`."""
-        from knet.report import report
+        """Write a report on the clusters of X to one offline HTML file; options as in `knet.show.page.report`."""
+        from knet.show.page import report
 
         report(
             self,
@@ -383,27 +450,14 @@ class KNet(CallbackSupportMixin, TransformerMixin, ClusterMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _validate(self, X: Any, *, reset: bool = False) -> Any:
+    def _rows(self, X: Any, *, reset: bool = False) -> Any:
         """Return X as a finite array or CSR matrix, or raise a message that names the columns at fault."""
         if not reset:
             check_is_fitted(self)
-        check_in_memory(X)
-        if isinstance(X, torch.Tensor):
-            X = (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()
-        X = expand_vectors(X)
-        rules.check_columns(X)
-        in_blocks = isinstance(X, np.memmap) or is_half(X)  # converted block by block
-        checked = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=None if in_blocks else [np.float64, np.float32],
-            ensure_all_finite=False,
-            ensure_min_samples=2 if reset else 1,
-        )
-        rules.check_finite(checked, getattr(self, "feature_names_in_", None))
-        return checked
+        X = admit(X)
+        rows = to_numbers(X, getattr(self, "feature_names_in_", None), min_rows=2 if reset else 1)
+        validate_data(self, X, reset=reset, skip_check_array=True)  # the number of columns and their names
+        return rows
 
     def __sklearn_tags__(self) -> Tags:
         """Say that float32 stays float32, and that sparse matrices are welcome."""

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from knet._math.agreement import contingency, rand_index
-from knet._math.arrays import Labels
+from knet.arrays import Labels
 
 
 def nmi(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = None) -> float:
@@ -105,6 +104,23 @@ def accuracy(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any
     counts = contingency(true, pred)
     classes, clusters = linear_sum_assignment(counts, maximize=True)
     return float(counts[classes, clusters].sum() / len(true))
+
+
+def contingency(first: Labels, second: Labels) -> Labels:
+    """Return how many rows each pair of groups shares, (groups of the first, groups of the second)."""
+    n_first, n_second = int(first.max()) + 1, int(second.max()) + 1
+    shared: Labels = np.bincount(first * n_second + second, minlength=n_first * n_second).reshape(n_first, n_second)
+    return shared
+
+
+def rand_index(first: Labels, second: Labels) -> float:
+    """Return the adjusted Rand index: 1 for equal partitions, about 0 for independent ones."""
+    shared = contingency(first, second).astype(np.float64)
+    together, first_pairs, second_pairs, pairs = (
+        (sizes * (sizes - 1)).sum() for sizes in (shared, shared.sum(1), shared.sum(0), shared.sum())
+    )
+    expected, maximum = first_pairs * second_pairs, (first_pairs + second_pairs) / 2 * pairs
+    return float((together * pairs - expected) / (maximum - expected)) if maximum != expected else 1.0
 
 
 def _paired_codes(labels_true: ArrayLike, labels_pred: ArrayLike, noise_label: Any) -> tuple[Labels, Labels]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from knet._fit.advanced import Advanced
+from knet.advanced import Advanced
 
 ALL: dict[str, Any] = {"sigma": "median", "n_components": None, "tol": 0.01}
 SYNTHETIC = ALL | {"hidden_layer_sizes": (20, 20), "n_init": 5}

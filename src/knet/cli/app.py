@@ -16,7 +16,7 @@ import typer
 from knet import __version__
 from knet.cli import INTERRUPTED, demo, export, fit, info, predict, report, scan
 from knet.cli.messages import say
-from knet.tables.whole_files import remove_unfinished
+from knet.files import remove_unfinished
 
 P = ParamSpec("P")
 

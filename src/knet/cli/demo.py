@@ -22,8 +22,8 @@ def demo(
     """Train on 1 % of three spirals with 30,000 rows, label all of them, save a model and an image."""
     from knet import KNet
     from knet.datasets import make_spirals
+    from knet.files import whole_file
     from knet.metrics import nmi
-    from knet.tables.whole_files import whole_file
 
     X, y = make_spirals(DEMO_ROWS, random_state=random_state)
     say(f"Spiral2: {len(X):,} rows in three arms, {X.shape[1]} columns.")
@@ -41,7 +41,7 @@ def demo(
     typer.echo(f"NMI with the true arms: {nmi(y, labels):.3f}")
     typer.echo(f"model  {folder / 'spiral2.safetensors'}")
     try:
-        from knet.plots import figure1
+        from knet.show.plots import figure1
     except ImportError:
         say("No image: matplotlib is missing. Install it with: pip install 'knet-clustering[plots]'")
         return

@@ -27,7 +27,7 @@ def export(
     check_targets([onnx], [model], force=force)
     check_ending(onnx, ".onnx")
     fitted, recipe = load_model(model)
-    from knet.export import to_onnx
+    from knet.model.onnx import to_onnx
 
     fills = [
         (0.0 if column.kind == "category" else column.fill) if column.fills_gaps else None

@@ -86,12 +86,12 @@ def fit(
     table, recipe = read_to_fit(data, chosen, text)
     X, weights = to_named_table(recipe.apply(table), recipe), row_weights(table, weight)
     from knet import Advanced, KNet  # slower still: after the table has been read
-    from knet.cli.progress import fit_messages
+    from knet.cli.progress import warnings_as_lines
 
     params["advanced"] = Advanced(sigma_scale=sigma_scale, keep_embeddings=report is not None)
     with limit_threads(threads):
         started = time.perf_counter()
-        with fit_messages():
+        with warnings_as_lines():
             model = KNet(**params).fit(X, sample_weight=weights)
         model.extra_ = {"table": recipe.to_json()}  # as after `load`; the model file and the report need it
         summary = _summarize(model, table, recipe, time.perf_counter() - started)
@@ -106,7 +106,7 @@ def _summarize(model: KNet, table: pa.Table, recipe: Conversion, seconds: float)
     import numpy as np
 
     from knet.cli.columns import Agreement
-    from knet.light import LightModel
+    from knet.model.light import LightModel
 
     agreement = Agreement(recipe.target)
     agreement.add(table, model.labels_)

@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knet.blocks import on_device
 from knet.exceptions import ModelFileError
-from knet.light import LightModel, load_light
+from knet.model.blocks import on_device
+from knet.model.light import LightModel, load_light
 from knet.tables.conversion import COLUMN_KINDS, Conversion
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def load_light_model(path: Path, device: str = "auto") -> tuple[LightModel, Conv
     recipe = recipe_of(model, path)
     if device in ("auto", "cpu"):
         return model, recipe
-    from knet._fit.host import resolve_device
+    from knet.train.host import resolve_device
 
     return on_device(model, str(resolve_device(device))), recipe
 
@@ -29,7 +29,7 @@ def load_light_model(path: Path, device: str = "auto") -> tuple[LightModel, Conv
 def load_model(path: Path) -> tuple[KNet, Conversion]:
     """Read a whole model and the conversion of its columns; a damaged file is refused before torch is imported."""
     recipe = recipe_of(load_light(path), path)
-    from knet.model_file import load
+    from knet.model.file import load
 
     return load(path), recipe
 

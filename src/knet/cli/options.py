@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from knet.files import check_readable
 from knet.tables.dialect import TextOptions, separator_named
 from knet.tables.formats import STDIN, check_suffix
-from knet.tables.whole_files import check_readable
 
 Data: TypeAlias = Annotated[
     str,
@@ -112,10 +112,9 @@ def text_options(
 
 def check_parameters(params: Mapping[str, Any]) -> None:
     """Raise an error if a parameter of KNet has a value that is not allowed."""
-    from knet._fit.plain_rules import PLAIN_RULES
-    from knet._fit.validation import check_parameters as check
+    from knet.parameters import check_parameters as check
 
-    check("KNet", params, {name: rule for name, rule in PLAIN_RULES.items() if name in params})
+    check("KNet", params)
 
 
 def number_or_word(text: str) -> str | int | float:

@@ -145,10 +145,10 @@ class TableRequest:
         import numpy as np
         import pyarrow as pa
 
-        from knet.blocks import columns
         from knet.cli.columns import Agreement, check_present, find_id_column, note_source
         from knet.cli.models import load_light_model
         from knet.cli.progress import count_rows
+        from knet.model.blocks import columns
         from knet.tables.read import Source
         from knet.tables.write import write_batches
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from knet.blocks import ModelRef
 from knet.cli.columns import find_id_column, note_source
 from knet.cli.messages import note_unseen
 from knet.cli.models import load_light_model
 from knet.cli.progress import count_parts
 from knet.dask import files
+from knet.model.blocks import ModelRef
 from knet.tables.dialect import TextOptions
 from knet.tables.read import Source
 

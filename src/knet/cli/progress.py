@@ -1,14 +1,12 @@
 """Progress of long commands on standard error: a line that is rewritten on a terminal, or lines in a pipe."""
 
-import logging
-import sys
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from knet.cli.messages import say
+from knet.progress import ProgressLine
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,37 +14,6 @@ if TYPE_CHECKING:
     from knet.tables.read import Source
 
 T = TypeVar("T")
-
-TERMINAL_SECONDS = 0.2  # between updates on a terminal
-PIPE_SECONDS = 10.0  # between lines in a pipe
-
-
-class ProgressLine:
-    """A line of progress, printed only if enough time has passed since the last one."""
-
-    def __init__(self) -> None:
-        self.terminal = sys.stderr.isatty()
-        self.started = self.printed = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Return the time since the start."""
-        return time.perf_counter() - self.started
-
-    @property
-    def is_due(self) -> bool:
-        """Say whether it is time for the next line."""
-        return time.perf_counter() - self.printed >= (TERMINAL_SECONDS if self.terminal else PIPE_SECONDS)
-
-    def show(self, text: str) -> None:
-        """Print a line, on a terminal over the last one."""
-        self.printed = time.perf_counter()
-        sys.stderr.write(f"\r{text}\033[K" if self.terminal else f"{text}\n")
-
-    def clear(self) -> None:
-        """Remove the line from a terminal."""
-        if self.terminal:
-            sys.stderr.write("\r\033[K")
 
 
 def count_rows(tables: Iterator["pa.Table"], source: "Source") -> Iterator["pa.Table"]:
@@ -78,21 +45,10 @@ def _time_left(source: "Source", seconds: float) -> str:
 
 
 @contextmanager
-def fit_messages() -> Iterator[None]:
-    """Print warnings as single lines, and the iterations of a fit if there is no terminal for a progress bar."""
-    logger = logging.getLogger("knet")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    level = logger.level
+def warnings_as_lines() -> Iterator[None]:
+    """Print the warnings of a fit as single lines, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if not sys.stderr.isatty():
-            logger.addHandler(handler)
-            logger.setLevel(logging.INFO)
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
-            logger.setLevel(level)
+        yield
     for text in dict.fromkeys(str(entry.message) for entry in caught if issubclass(entry.category, UserWarning)):
         say(f"warning: {text}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from knet.estimator import KNet
-    from knet.stability import Stability
+    from knet.explore.stability import Stability
     from knet.tables.conversion import Conversion
     from knet.tables.dialect import TextOptions
 
@@ -125,7 +125,7 @@ def write_report(
     force: bool,
 ) -> None:
     """Write the report on the rows X; `labels` are their clusters if they are known already."""
-    from knet.report import report
+    from knet.show.page import report
 
     report(
         model,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from knet.estimator import KNet
-    from knet.stability import Stability
+    from knet.explore.stability import Stability
     from knet.tables.conversion import Conversion
 
 Target = TypeVar("Target", Path, Path | None)
@@ -90,7 +90,7 @@ class Results:
         return True
 
     def _save(self, path: Path, *, overwrite: bool | None = None) -> None:
-        from knet.model_file import save
+        from knet.model.file import save
 
         save(self.model, path, overwrite=self.files.force if overwrite is None else overwrite)
 

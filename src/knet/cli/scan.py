@@ -14,7 +14,7 @@ from knet.cli.messages import print_summary
 from knet.cli.threads import limit_threads
 
 if TYPE_CHECKING:
-    from knet.inspect.scan import Scan
+    from knet.explore.scan import Scan
 
 EXAMPLES = "Examples:  knet scan data.csv --plot scan.png   |   knet scan data.csv --from 2 --to 20 --json"
 IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
@@ -128,7 +128,7 @@ def _plot(found: Scan, path: Path, *, force: bool) -> None:
     """Write the image of a scan."""
     from matplotlib.figure import Figure
 
-    from knet import plots
+    from knet.show import plots
     from knet.tables.write import new_file
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from knet.estimator import KNet
-    from knet.stability import Stability
+    from knet.explore.stability import Stability
 
 
 def measure_stability(model: KNet, X: pa.Table, n_refits: int, labels: ArrayLike | None = None) -> Stability | None:
     """Refit a model on samples of the rows; None if there are no refits or they would say nothing."""
     if n_refits == 0 or model.n_clusters == 1:
         return None
-    from knet.inspect.samples import sample_rows
-    from knet.stability import REFIT_ROWS, sample_stability
+    from knet.explore.samples import sample_rows
+    from knet.explore.stability import REFIT_ROWS, sample_stability
 
     say(f"{n_refits} refit{'s' * (n_refits != 1)} to measure stability ...")
     rows = sample_rows(model, X, REFIT_ROWS, labels=labels)

@@ -15,7 +15,7 @@ def limit_threads(threads: int | None) -> Iterator[None]:
     except ImportError as error:
         raise ImportError("--threads needs threadpoolctl. Install it with: pip install threadpoolctl") from error
 
-    from knet._math.threads import limit_threads as limit_torch
+    from knet.threads import limit_threads as limit_torch
 
     with limit_torch(threads), threadpool_limits(threads):
         yield

@@ -30,14 +30,14 @@ except ImportError as error:
     raise ImportError(f"--dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet import __version__
-from knet._math.threads import limit_threads
-from knet.blocks import ModelRef, columns
+from knet.files import UNFINISHED_SUFFIX, whole_file, write_whole
+from knet.model.blocks import ModelRef, columns
 from knet.tables.conversion import Conversion, near_miss
 from knet.tables.dialect import TextOptions
 from knet.tables.formats import IN_FOLDERS, check_suffix, suffix_of
 from knet.tables.read import Source
-from knet.tables.whole_files import UNFINISHED_SUFFIX, whole_file, write_whole
 from knet.tables.write import Sink
+from knet.threads import limit_threads
 
 PART_ROWS = 4_000_000  # rows of a part of a Parquet file, rounded up to whole row groups
 STAMP = "_knet.json"

@@ -15,9 +15,9 @@ try:
 except ImportError as error:
     raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
-from knet._fit import validation as rules
-from knet._network.scaling import float_dtype
-from knet.blocks import (
+from knet import parameters as rules
+from knet.dask.tree import reduce_blocks
+from knet.model.blocks import (
     ModelOrPath,
     ModelRef,
     check_kept,
@@ -27,9 +27,9 @@ from knet.blocks import (
     numbered_columns,
     resolve_model,
 )
-from knet.dask.tree import reduce_blocks
-from knet.light import LightModel
-from knet.model_file import load
+from knet.model.file import load
+from knet.model.light import LightModel
+from knet.rows.numbers import check_column_types, float_dtype
 
 if TYPE_CHECKING:
     from knet.estimator import KNet
@@ -167,7 +167,7 @@ class LazyModel:
 
 def checked_rows(model: "KNet | LightModel", rows: Any) -> Any:
     """Return rows in memory as the model takes them, or raise what it raises."""
-    return model.numbers(rows) if isinstance(model, LightModel) else model._validate(rows)
+    return model._rows(rows)
 
 
 def _column(block: Any, ref: ModelRef, output: str, dtype: str, threads: int) -> NDArray[Any]:
@@ -213,5 +213,5 @@ def example_row(X: Any) -> Any:
     """Return a row of zeros with the columns and dtypes of a collection, to check them without computing rows."""
     if isinstance(X, da.Array):
         return np.zeros((1, X.shape[1]), X.dtype)
-    rules.check_columns(X._meta)
+    check_column_types(X._meta)
     return pd.DataFrame(np.zeros((1, X.shape[1])), columns=X.columns).astype(dict(X.dtypes))

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from knet._math.arrays import Floats
-from knet._math.threads import limit_threads
-from knet._network.certainty import DOUBTFUL
-from knet.blocks import ModelRef, slices
-from knet.tables.in_memory import take_rows
+from knet.arrays import Floats
+from knet.model.blocks import ModelRef, slices
+from knet.model.certainty import DOUBTFUL
+from knet.rows.kinds import take_rows
+from knet.threads import limit_threads
 
 Counts = NDArray[np.int64]
 

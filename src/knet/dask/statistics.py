@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from knet._math.arrays import Floats
-from knet._network.preparation import dense_rows, is_sparse
-from knet.blocks import ModelOrPath, fingerprint
+from knet.arrays import Floats
 from knet.dask.lazy import LazyModel, checked_rows
 from knet.dask.reductions import Moments, merge_moments, moments
 from knet.estimator import KNet
-from knet.light import LightModel
+from knet.model.blocks import ModelOrPath, fingerprint
+from knet.model.light import LightModel
+from knet.rows.dense import dense_rows
+from knet.rows.kinds import is_sparse
 
 UNFAMILIAR = 0.01  # share of the training sample that counts as unfamiliar
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from knet._fit import validation as rules
-from knet._fit.host import random_generator
-from knet._fit.settings import check_parameters
-from knet._math.arrays import Floats
+from knet import parameters as rules
+from knet.arrays import Floats
 from knet.dask.lazy import LazyModel, check_collection, example_row, predict
 from knet.dask.reductions import Drawn, LloydSums, draw, lloyd_sums, merge_drawn, merge_lloyd
 from knet.dask.statistics import describe_sample
 from knet.dask.tree import reduce_blocks
 from knet.estimator import KNet
+from knet.model.predictor import Clusters
+from knet.parameters import check_parameters
+from knet.train.host import random_generator
 
 SAMPLE_ROWS = 50_000  # rows that `fit` loads into memory
 CONVERGED = 1e-4  # refinement stops if no centre moves further than this, in typical distances to a centre
@@ -94,7 +95,7 @@ def fit(
     for name, value, minimum in (("sample_size", sample_size, 2), ("refine", refine, 0), ("threads", threads, 1)):
         rules.check_parameter("knet.dask.fit", name, value, [], [rules.integer(minimum)])
     X = check_collection(X)
-    rules.check_columns(example_row(X))
+    example_row(X)
     drawn = _draw(X, sample_size, random_generator(model.random_state))
     model.fit(drawn.rows)
     if refine:
@@ -141,5 +142,5 @@ def _set_centers(model: KNet, centers: Floats, spread: float) -> None:
     """Replace the centres of a model."""
     old = model.predictor_
     tiny = float(np.finfo(old.centers.dtype).tiny) ** 0.5
-    model.predictor_ = replace(old, centers=centers.astype(old.centers.dtype), spread=max(spread, tiny))
+    model.predictor_ = replace(old, clusters=Clusters(centers.astype(old.centers.dtype), max(spread, tiny)))
     model.cluster_centers_ = model.predictor_.centers

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.tables.whole_files import whole_file
+from knet.files import whole_file
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from knet.files import check_readable
 from knet.tables.cells import ReadAs, convert, describe_wrong, remedy
 from knet.tables.dialect import Dialect, TextOptions
 from knet.tables.formats import READ_TEXT, STDIN, check_suffix
-from knet.tables.whole_files import check_readable
 
 OPTIONS_USED = {".xlsx": ("na", "header"), ".json": ("na",), ".jsonl": ("na",)}  # of TextOptions; text uses all
 

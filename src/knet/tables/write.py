@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from knet.files import whole_file
 from knet.tables.formats import DELIMITERS, check_suffix
 from knet.tables.terminal import TerminalWriter
-from knet.tables.whole_files import whole_file
 
 GROUP_ROWS = 131_072  # rows per group in Parquet and Feather files
 

@@ -1,0 +1,157 @@
+"""What makes each cluster: short rules in the units of the data, and the contribution of each column to each row."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knet.arrays import Floats, Labels
+from knet.estimator import KNet
+from knet.explore.display import html_table, text_table, to_frame
+from knet.explore.features import Feature, describe_columns
+from knet.explore.rules import Rule, find_rules
+from knet.explore.samples import POOL_ROWS, sample_rows
+from knet.show.views import explained_variance
+
+MAX_PREDICTIONS = 400_000  # rows that are labelled to find the contributions: they limit the time
+MIN_EXPLAINED_ROWS = 100
+MIN_ORDERS, MAX_ORDERS = 2, 50  # orders of the columns
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What makes each cluster.
+
+    Attributes
+    ----------
+    rules : list of Rule
+        For each cluster with rows: a rule of at most three conditions with its `text`, its `covers` (share of the
+        cluster's rows that satisfy it) and its `purity` (share of the rows satisfying it that belong to the cluster).
+    columns : list of str
+        The columns of the table.
+    importance : ndarray of shape (n_columns,)
+        Share of each column's variance that the clusters explain (eta squared, from 0 to 1).
+    rows : ndarray of shape (n_explained,)
+        Positions of the rows whose contributions were computed: all, or a sample if there are many.
+    labels : ndarray of shape (n_explained,)
+        Their clusters.
+    contributions : ndarray of shape (n_explained, n_columns)
+        How much each column adds to the probability of the row's own cluster (Shapley values, estimated by sampling):
+        columns of another row of X are replaced by those of this row in a random order, and the contribution of a
+        column is the mean change of the probability. The contributions of a row add up to its own probability minus
+        the mean of that cluster's probability over the other rows that were drawn.
+    """
+
+    rules: list[Rule]
+    columns: list[str]
+    importance: Floats
+    rows: NDArray[np.int64]
+    labels: Labels
+    contributions: Floats
+
+    def to_frame(self) -> Any:
+        """Return the rules as a pandas DataFrame: cluster, n_rows, rule, covers, purity."""
+        return to_frame({name: [row[j] for row in self._table()] for j, name in enumerate(HEADER)})
+
+    def _table(self) -> list[tuple[int, int, str, float, float]]:
+        return [(rule.cluster, rule.n_rows, rule.text, rule.covers, rule.purity) for rule in self.rules]
+
+    def __repr__(self) -> str:
+        best = np.argsort(-self.importance, kind="stable")[:3]
+        named = ", ".join(f"{self.columns[j]} ({self.importance[j]:.0%})" for j in best)
+        return f"{text_table(HEADER, self._table())}\nvariance explained by the clusters: {named}"
+
+    def _repr_html_(self) -> str:
+        return html_table("What makes each cluster", HEADER, self._table())
+
+
+HEADER = ("cluster", "n_rows", "rule", "covers", "purity")
+
+
+def explain(model: KNet, X: Any, *, max_rows: int = 1000, random_state: int = 0) -> Explanation:
+    """Explain the clusters of X: a rule for each of them, and the contribution of each column to each row.
+
+    Parameters
+    ----------
+    model : KNet
+        A fitted model.
+    X : array-like of shape (n_samples, n_features)
+        The rows to explain, in their own units: those of the fit, or many others. Of more than 50,000 a sample is used.
+    max_rows : int, default=1000
+        The maximum number of rows whose contributions are computed; fewer if there are very many columns.
+    random_state : int, default=0
+        Seed of the samples.
+
+    Returns
+    -------
+    Explanation
+        `rules`, `importance` and `contributions`; `knet.show.plots.explanation` draws them.
+    """
+    drawn = sample_rows(model, X, POOL_ROWS, random_state=random_state)
+    features = describe_columns(model, drawn.X)
+    most = max(MIN_EXPLAINED_ROWS, MAX_PREDICTIONS // (MIN_ORDERS * (1 + len(features))))
+    few = drawn.thin(min(max_rows, most), random_state)
+    rng = np.random.default_rng(random_state)
+    return Explanation(
+        rules=find_rules(drawn.X, drawn.labels, features, random_state),
+        columns=[feature.name for feature in features],
+        importance=importance(drawn.X, drawn.labels, features),
+        rows=few.rows,
+        labels=few.labels,
+        contributions=_contributions(_memberships(model), few.X, few.labels, drawn.X, features, rng),
+    )
+
+
+def _memberships(model: KNet) -> Callable[[Floats], Floats]:
+    """Return the memberships as a function of rows; a row without a direction belongs to all clusters equally."""
+    predictor = model.predictor_
+    if not predictor.preparation.unit_length:
+        return predictor.memberships
+
+    def of(X: Floats) -> Floats:
+        out = np.full((len(X), model.n_clusters), 1 / model.n_clusters)
+        has_direction = X.any(1)
+        out[has_direction] = predictor.memberships(X[has_direction])
+        return out
+
+    return of
+
+
+def importance(X: Floats, labels: Labels, features: Sequence[Feature]) -> Floats:
+    """Return the share of each column's variance that the clusters explain; categories count as one column."""
+    shares, variances = explained_variance(X, labels), X.var(0)
+    weights = [variances[list(feature.places)] for feature in features]
+    return np.array(
+        [
+            float(weight @ shares[list(feature.places)] / weight.sum()) if weight.sum() > 0 else 0.0
+            for feature, weight in zip(features, weights, strict=True)
+        ]
+    )
+
+
+def _contributions(
+    memberships: Callable[[Floats], Floats],
+    X: Floats,
+    labels: Labels,
+    others: Floats,
+    features: Sequence[Feature],
+    rng: np.random.Generator,
+) -> Floats:
+    """Return Shapley values by sampling (Strumbelj, Kononenko): each order of the columns is also used in reverse."""
+    n, total = np.arange(len(X)), np.zeros((len(X), len(features)))
+    n_orders = int(np.clip(MAX_PREDICTIONS // (len(X) * (1 + len(features))), MIN_ORDERS, MAX_ORDERS)) // 2 * 2
+    for _ in range(n_orders // 2):
+        order = rng.permutation(len(features))
+        start = others[rng.integers(len(others), size=len(X))]
+        for places in (order, order[::-1]):
+            mixed = start.copy()
+            before = memberships(mixed)[n, labels]
+            for number in places:
+                columns = list(features[number].places)
+                mixed[:, columns] = X[:, columns]
+                after = memberships(mixed)[n, labels]
+                total[:, number] += after - before
+                before = after
+    return total / n_orders

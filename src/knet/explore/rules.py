@@ -1,0 +1,209 @@
+"""Short rules for clusters: at most three conditions on columns, such as "proline > 755 and flavanoids > 2.2".
+
+A rule is found by a beam search. It starts without conditions and adds the condition that increases F1 most, the
+harmonic mean of `covers` (the share of the cluster's rows that satisfy the rule) and `purity` (the share of the rows
+that satisfy the rule and belong to the cluster). A condition has to increase F1 by at least 0.02, so rules stay short.
+Thresholds get as few digits as change F1 by at most 0.005, and `covers` and `purity` are measured with the thresholds
+that are printed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knet.arrays import Floats, Labels
+from knet.explore.features import Feature
+from knet.show.views import explained_variance
+
+MAX_CONDITIONS = 3
+MIN_IMPROVEMENT = 0.02  # of F1, by each condition
+MAX_LOSS = 0.005  # of F1, for a threshold with fewer digits
+BEAM = 3  # rules that are extended
+MAX_CUTS = 255  # thresholds per column
+MAX_COLUMNS = 60  # columns that are searched: those that the clusters explain best
+SEARCH_ROWS = 2000
+
+Mask = NDArray[np.bool_]
+Counts = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on a column of the model: its value is above the threshold, or not above it."""
+
+    place: int
+    above: bool
+    threshold: float
+
+    def holds(self, X: Floats) -> Mask:
+        """Return which rows satisfy the condition."""
+        above: Mask = X[:, self.place] > self.threshold
+        return above if self.above else ~above
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What most rows of a cluster have in common.
+
+    Attributes
+    ----------
+    cluster, n_rows : int
+        The cluster, and how many rows it has.
+    text : str
+        The conditions in words; "all rows" if there are none.
+    covers : float
+        Share of the cluster's rows that satisfy the rule.
+    purity : float
+        Share of the rows that satisfy the rule and belong to the cluster; NaN if no row satisfies it.
+    conditions : tuple of Condition
+        The conditions as data; all have to hold.
+    """
+
+    cluster: int
+    n_rows: int
+    text: str
+    covers: float
+    purity: float
+    conditions: tuple[Condition, ...]
+
+    def holds(self, X: Floats) -> Mask:
+        """Return which rows satisfy the rule."""
+        return _all_hold(self.conditions, X)
+
+
+Scored = tuple[float, tuple[Condition, ...], Mask]  # F1, the conditions, and the rows that satisfy them
+
+
+def find_rules(X: Floats, labels: Labels, features: Sequence[Feature], random_state: int = 0) -> list[Rule]:
+    """Return a rule for each cluster that has rows; thresholds are searched on at most 2000 of the rows."""
+    clusters = np.unique(labels)
+    if len(clusters) == 1:
+        return [_measured(int(clusters[0]), (), X, labels, features)]
+    drawn = np.sort(np.random.default_rng(random_state).permutation(len(X))[:SEARCH_ROWS])
+    rows, own_labels = X[drawn], labels[drawn]
+    cuts = _Cuts(rows, own_labels, features)
+    found = {
+        int(cluster): _shortened(cuts.search(own_labels == cluster), rows, own_labels == cluster, features)
+        for cluster in clusters
+    }
+    return [_measured(cluster, conditions, X, labels, features) for cluster, conditions in found.items()]
+
+
+class _Cuts:
+    """The thresholds of all columns, and the place of every value among those of its column."""
+
+    def __init__(self, X: Floats, labels: Labels, features: Sequence[Feature]) -> None:
+        owners = {place: feature for feature in features for place in feature.places}
+        order = np.argsort(-explained_variance(X, labels), kind="stable")[:MAX_COLUMNS]
+        self.thresholds = {int(j): _thresholds(X[:, j], owners[int(j)]) for j in order}
+        self.places = [place for place, found in self.thresholds.items() if len(found)]
+        codes = [np.searchsorted(self.thresholds[place], X[:, place]) for place in self.places]
+        self.n_codes = 1 + max((len(self.thresholds[place]) for place in self.places), default=0)
+        offsets = self.n_codes * np.arange(len(self.places))
+        self.codes: Counts = np.column_stack(codes) + offsets if codes else np.zeros((len(X), 0), np.intp)
+
+    def search(self, own: Mask) -> tuple[Condition, ...]:
+        """Return the conditions of the best rule for the rows `own`."""
+        start = np.ones(len(own), dtype=bool)
+        beam: list[Scored] = [(float(_f1(own.sum(), start.sum(), own.sum())), (), start)]
+        best = beam[0]
+        for _ in range(MAX_CONDITIONS):
+            longer = [found for _, conditions, rows in beam for found in self._extensions(conditions, rows, own)]
+            beam = sorted(longer, key=lambda found: -found[0])[:BEAM]
+            if not beam or beam[0][0] < best[0] + MIN_IMPROVEMENT:
+                break
+            best = beam[0]
+        return best[1]
+
+    def _extensions(self, conditions: tuple[Condition, ...], rows: Mask, own: Mask) -> list[Scored]:
+        """Return the best longer rules, with their F1 and their rows."""
+        size = self.n_codes * len(self.places)
+        both = np.bincount(self.codes[rows & own].ravel(), minlength=size).reshape(-1, self.n_codes).cumsum(1)
+        everything = np.bincount(self.codes[rows].ravel(), minlength=size).reshape(-1, self.n_codes).cumsum(1)
+        found = []
+        for above in (False, True):
+            hits, total = (both[:, -1:] - both, everything[:, -1:] - everything) if above else (both, everything)
+            scores = _f1(hits, total, own.sum())
+            for column in np.argsort(-scores.max(1, initial=0), kind="stable")[:BEAM]:
+                cut = int(scores[column].argmax())
+                place = self.places[column]
+                if cut < len(self.thresholds[place]):
+                    new = Condition(place, above, float(self.thresholds[place][cut]))
+                    codes = self.codes[:, column] - self.n_codes * column
+                    kept = rows & ((codes > cut) == above)
+                    found.append((float(scores[column, cut]), (*conditions, new), kept))
+        return found
+
+
+def _f1(hits: Counts, total: Counts, n_own: int) -> Floats:
+    """Return F1 of rules with `hits` right rows among `total`, of `n_own` that should be found."""
+    return 2 * hits / (total + n_own)
+
+
+def _thresholds(values: Floats, feature: Feature) -> Floats:
+    """Return short numbers between neighbouring values; at equal ranks if there are many values."""
+    distinct = np.unique(values)
+    gaps = np.arange(len(distinct) - 1)
+    if len(gaps) > MAX_CUTS:
+        ends = np.searchsorted(distinct, np.quantile(values, np.linspace(0, 1, MAX_CUTS + 2)[1:-1]))
+        gaps = np.unique(np.clip(ends, 0, len(distinct) - 2))
+    return np.array([feature.between(float(distinct[i]), float(distinct[i + 1])) for i in gaps])
+
+
+def _shortened(
+    conditions: tuple[Condition, ...], X: Floats, own: Mask, features: Sequence[Feature]
+) -> tuple[Condition, ...]:
+    """Return the conditions with fewer digits in their thresholds, as long as F1 hardly changes."""
+    owners = {place: feature for feature in features for place in feature.places}
+    found, least = list(conditions), _f1_of(conditions, X, own) - MAX_LOSS
+    for number, condition in enumerate(conditions):
+        for threshold in owners[condition.place].shorter(condition.threshold):
+            tried = [*found[:number], replace(condition, threshold=threshold), *found[number + 1 :]]
+            if _f1_of(tried, X, own) >= least:
+                found = tried
+                break
+    return tuple(found)
+
+
+def _f1_of(conditions: Sequence[Condition], X: Floats, own: Mask) -> float:
+    """Return F1 of a rule for the rows `own`."""
+    rows = _all_hold(conditions, X)
+    return float(_f1((rows & own).sum(), rows.sum(), own.sum()))
+
+
+def _measured(
+    cluster: int, conditions: tuple[Condition, ...], X: Floats, labels: Labels, features: Sequence[Feature]
+) -> Rule:
+    """Return a rule with its words and with what it covers of all rows."""
+    own, found = labels == cluster, _all_hold(conditions, X)
+    hits, n_found = int((own & found).sum()), int(found.sum())
+    text = " and ".join(_words(conditions, features)) or "all rows"
+    return Rule(cluster, int(own.sum()), text, hits / int(own.sum()), hits / n_found if n_found else np.nan, conditions)
+
+
+def _all_hold(conditions: Sequence[Condition], X: Floats) -> Mask:
+    """Return which rows satisfy all conditions."""
+    found = np.ones(len(X), dtype=bool)
+    for condition in conditions:
+        found &= condition.holds(X)
+    return found
+
+
+def _words(conditions: Sequence[Condition], features: Sequence[Feature]) -> list[str]:
+    """Return the conditions in words; two limits of the same column become an interval."""
+    owners = {place: feature for feature in features for place in feature.places}
+    limits: dict[int, dict[bool, float]] = {}
+    for condition in conditions:  # of two limits on the same side, the narrower one counts
+        side = limits.setdefault(condition.place, {})
+        narrower = max if condition.above else min
+        side[condition.above] = narrower(condition.threshold, side.get(condition.above, condition.threshold))
+    texts = []
+    for place, side in limits.items():
+        feature = owners[place]
+        if len(side) == 2 and not feature.is_share:
+            texts.append(f"{feature.value(side[True])} < {feature.name} <= {feature.value(side[False])}")
+        else:
+            texts += [feature.condition(place, above=above, threshold=limit) for above, limit in side.items()]
+    return texts

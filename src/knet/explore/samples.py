@@ -1,0 +1,119 @@
+"""Samples of rows for plots and reports: of bounded size, from every cluster, with labels, scaled and embedded values.
+
+The time to draw a sample does not grow with the number of rows: at most `POOL_ROWS` of them are validated and embedded.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from knet.arrays import Floats, Labels
+from knet.estimator import KNet
+from knet.rows.dense import dense_rows
+from knet.rows.kinds import count_rows, take_rows
+
+POOL_ROWS = 50_000  # the maximum number of rows from which a sample is drawn
+POOL_VALUES = 10_000_000  # the maximum number of their values: tables with many columns have a smaller pool,
+MIN_POOL_ROWS = 5000  # but never a smaller one than this
+MIN_CLUSTER_ROWS = 3  # rows of each cluster that a sample contains, if the cluster has as many
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows in the order of the data.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n,)
+        Positions of the rows in the data.
+    X, scaled, Psi : ndarrays of shape (n, d), (n, d) and (n, d')
+        Their values: as given, scaled by the model, and embedded.
+    labels : ndarray of shape (n,)
+        Their clusters.
+    n_rows : int
+        Number of rows of the data.
+    """
+
+    rows: NDArray[np.int64]
+    X: Floats
+    scaled: Floats
+    Psi: Floats
+    labels: Labels
+    n_rows: int
+
+    @property
+    def size_note(self) -> str:
+        """The size of the sample in words; empty if the sample contains all rows."""
+        n_drawn = len(self.rows)
+        return "" if n_drawn == self.n_rows else f"{n_drawn:,} of {self.n_rows:,} rows"
+
+    def thin(self, max_rows: int, random_state: int = 0) -> "Sample":
+        """Return a sample of this sample, with about `max_rows` rows at most."""
+        kept = _stratified(self.labels, max_rows, np.random.default_rng(random_state))
+        names = ("rows", "X", "scaled", "Psi", "labels")
+        return replace(self, **{name: getattr(self, name)[kept] for name in names})
+
+
+def sample_rows(
+    model: KNet, X: Any, max_rows: int, *, random_state: int = 0, labels: ArrayLike | None = None
+) -> Sample:
+    """Return about `max_rows` rows of X at most: from each cluster in proportion to its size, and at least three.
+
+    If X has more rows than `POOL_ROWS` (fewer for wide tables), the sample is drawn from a random pool of that size.
+    `labels` are the labels of X if they are known; otherwise the model predicts those of the pool.
+    """
+    check_is_fitted(model)
+    rng = np.random.default_rng(random_state)
+    n_rows = count_rows(X)
+    n_pool = min(POOL_ROWS, max(MIN_POOL_ROWS, POOL_VALUES // model.n_features_in_))
+    pool = np.arange(n_rows) if n_rows <= n_pool else np.sort(rng.choice(n_rows, n_pool, replace=False))
+    values = model._rows(X if len(pool) == n_rows else take_rows(X, pool))
+    predictor = model.predictor_
+    known = predictor.assign(values) if labels is None else check_labels(labels, n_rows, model.n_clusters)[pool]
+    kept = _stratified(known, max_rows, rng)
+    values = dense_rows(values[kept]).astype(np.float64)
+    return Sample(
+        rows=pool[kept],
+        X=values,
+        scaled=predictor.preparation(values),
+        Psi=predictor.embed(values),
+        labels=known[kept],
+        n_rows=n_rows,
+    )
+
+
+def check_labels(labels: ArrayLike, n_rows: int, n_clusters: int) -> Labels:
+    """Return labels given by a caller as an array, or raise if they cannot be the labels of these rows."""
+    given = np.asarray(labels)
+    if given.shape != (n_rows,) or given.dtype.kind not in "iu":
+        raise ValueError(
+            f"'labels' must hold one integer for each of the {n_rows} rows of X. "
+            f"Got an array of shape {given.shape} and type {given.dtype} instead."
+        )
+    if n_rows and not (given.min() >= 0 and given.max() < n_clusters):
+        raise ValueError(
+            f"'labels' must be between 0 and {n_clusters - 1}, as returned by the model's predict. "
+            f"Got values from {given.min()} to {given.max()} instead."
+        )
+    return given.astype(np.int64)
+
+
+def column_names(model: KNet) -> list[str]:
+    """Return the names of the columns, or x0, x1, ... if the model was fitted without names."""
+    names = getattr(model, "feature_names_in_", None)
+    return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def _stratified(labels: Labels, max_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return about `max_rows` positions at most, sorted: a share of each cluster, and at least `MIN_CLUSTER_ROWS`."""
+    if len(labels) <= max_rows:
+        return np.arange(len(labels))
+    groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    shares = [max(MIN_CLUSTER_ROWS, int(max_rows * len(group) / len(labels))) for group in groups]
+    drawn = [
+        rng.choice(group, min(len(group), share), replace=False) for group, share in zip(groups, shares, strict=True)
+    ]
+    return np.sort(np.concatenate(drawn))

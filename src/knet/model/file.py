@@ -1,0 +1,221 @@
+"""Model files: one safetensors file with a JSON header. Loading a file never executes code from it; see `light`."""
+
+import copy
+import json
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save as to_bytes
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from knet.advanced import Advanced
+from knet.estimator import KNet
+from knet.exceptions import ModelFileError
+from knet.files import check_new, write_whole
+from knet.model.checks import ENCODER, check_header, check_shapes, check_values
+from knet.model.encoder import RowEncoder, RowMLP
+from knet.model.light import (
+    FORMAT,
+    FORMAT_VERSION,
+    OPTIONAL,
+    digest_of,
+    encoder_state,
+    needs_module,
+    read_file,
+    restore_predictor,
+)
+from knet.model.predictor import Predictor
+from knet.model.torch_encoder import TorchEncoder, on_device, torch_dtype
+
+UNSAVED = "not stored in the model file; set it again"  # value of a parameter that no rule accepts, so `fit` refuses it
+
+
+def save(
+    model: KNet,
+    path: str | os.PathLike[str],
+    extra: Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write a fitted model to `path`, completely or not at all; the file contains no training rows.
+
+    Parameters
+    ----------
+    model : KNet
+        A fitted estimator. If the encoder is the user's own, its weights are written, and `load` needs the module.
+        Parameters that JSON cannot store, such as a function as `u_update`, have to be set again before a new `fit`.
+    path : path-like
+        The file, by convention ``*.safetensors``. The same model gives the same bytes.
+    extra : mapping, optional
+        Plain JSON data to store with the model; `load` returns them as ``model.extra_``.
+    overwrite : bool, default=False
+        Replace an existing file, as the option --force of the command does; otherwise it raises FileExistsError.
+
+    Raises
+    ------
+    ModelFileError
+        If `load` would refuse the file, for example because `n_clusters` was changed after the fit.
+    """
+    check_is_fitted(model)
+    check_new(Path(path), overwrite=overwrite)
+    predictor = model.predictor_
+    state = {ENCODER + name: value for name, value in predictor.encoder.state().items()}
+    arrays = {name: np.asarray(value, order="C") for name, value in {**predictor.arrays(), **state}.items()}
+    params, unsaved = _plain_params(model)
+    header = {
+        "format_version": FORMAT_VERSION,
+        "params": params,
+        "unsaved": unsaved,
+        "encoder": predictor.encoder.kind,
+        "sigma": predictor.sigma,
+        "spread": predictor.clusters.spread,
+        "unit_length": predictor.preparation.unit_length,
+        "history": model.history_,
+        "best_iter": model.best_iter_,
+        "selection": getattr(model, "selection_", []),
+        "n_train": model.n_train_,
+        "n_features": model.n_features_in_,
+        "feature_names": [str(name) for name in model.feature_names_in_]
+        if hasattr(model, "feature_names_in_")
+        else None,
+        "extra": dict(extra if extra is not None else getattr(model, "extra_", {})),
+        "versions": versions(),
+    }
+    text = json.dumps(header, sort_keys=True)
+    try:
+        _check(json.loads(text), arrays)
+    except ModelFileError as error:
+        raise ModelFileError(f"The model was not saved to {path}, because it could not be loaded: {error}.") from error
+    metadata = {"format": FORMAT, "header": text, "digest": digest_of(text, arrays)}
+    write_whole(Path(path), _in_fixed_order(to_bytes(arrays, metadata)), overwrite=overwrite)
+
+
+def _check(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Check a header and its arrays by all rules."""
+    check_header(header)
+    check_shapes(header, {name: (value.dtype, value.shape) for name, value in arrays.items()})
+    check_values(header, arrays)
+
+
+def _in_fixed_order(content: bytes) -> bytes:
+    """Return a safetensors file with its metadata sorted by name: safetensors writes them in a random order."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    index = json.loads(content[8:end])
+    text = json.dumps(index | {"__metadata__": dict(sorted(index["__metadata__"].items()))}, separators=(",", ":"))
+    padded = text.encode() + b" " * (-len(text) % 8)  # numbers start at a multiple of 8 bytes
+    return len(padded).to_bytes(8, "little") + padded + content[end:]
+
+
+def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, device: str = "cpu") -> KNet:
+    """Read a model that `save` wrote; its results are bit-identical to those of the saved model.
+
+    The content is checked before anything is built from it, and no code in a file is executed, so a file from an
+    unknown source can do no more than be refused or label rows badly.
+
+    Parameters
+    ----------
+    path : path-like
+        The model file.
+    encoder : torch.nn.Module, optional
+        A module with the saved architecture, needed if the model was fitted with an encoder of your own.
+    device : str, default="cpu"
+        Device on which the model computes.
+
+    Returns
+    -------
+    model : KNet
+        A fitted estimator, without attributes that belong to the training rows, such as `labels_`. Its `fit` raises a
+        ValueError if a parameter could not be stored, until the parameter is set again.
+    """
+    header, arrays = read_file(Path(path))
+    try:
+        psi = _restore_encoder(header["encoder"], encoder_state(arrays), encoder, arrays["centers"].dtype, path)
+        predictor = restore_predictor(header, arrays, on_device(psi, device))
+        return _restore_model(header, predictor, encoder)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelFileError(f"{path} is not a complete knet model: {error!r} in its parameters.") from error
+
+
+def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.Module | None) -> KNet:
+    """Return an estimator in its fitted state."""
+    params = header["params"] | {name: None if name in OPTIONAL else UNSAVED for name in header["unsaved"]}
+    if "encoder" in header["unsaved"]:
+        params["encoder"] = encoder
+    if params["advanced"] is not None:
+        params["advanced"] = Advanced(**params["advanced"])
+    if isinstance(params["hidden_layer_sizes"], list):
+        params["hidden_layer_sizes"] = tuple(params["hidden_layer_sizes"])
+    model = KNet(**params)
+    model.predictor_ = predictor
+    model.sigma_ = predictor.sigma
+    model.cluster_centers_ = predictor.centers
+    model.history_ = header["history"]
+    model.n_iter_ = len(model.history_)
+    model.best_iter_ = int(header["best_iter"])
+    model.selection_ = header["selection"]
+    model.n_train_ = int(header["n_train"])
+    model.n_features_in_ = int(header["n_features"])
+    if header["feature_names"] is not None:
+        model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    model.extra_ = header["extra"]
+    return model
+
+
+def _restore_encoder(
+    kind: str, state: Mapping[str, NDArray[Any]], module: nn.Module | None, dtype: np.dtype[Any], path: Any
+) -> RowEncoder:
+    """Return the encoder with its weights; a user's own module must be given."""
+    if kind == "mlp":
+        return RowMLP.from_state(state)
+    if module is None:
+        raise needs_module(path)
+    net = copy.deepcopy(module).cpu().to(torch_dtype(dtype))
+    try:
+        net.load_state_dict({name: torch.tensor(value) for name, value in state.items()})
+    except RuntimeError as error:
+        detail = str(error).splitlines()[-1].strip()
+        raise ModelFileError(f"The encoder does not fit the weights in {path}: {detail}") from error
+    return TorchEncoder(net, torch.device("cpu"))
+
+
+def _plain_params(model: KNet) -> tuple[dict[str, Any], list[str]]:
+    """Return the constructor parameters that JSON can store, and the names of the others."""
+    params = model.get_params(deep=False)
+    params["device"] = str(params["device"])
+    if model.advanced is not None:
+        params["advanced"] = model.advanced.get_params(deep=False)
+    plain, unsaved = {}, []
+    for name, value in params.items():
+        try:
+            plain[name] = json.loads(json.dumps(value, default=_python_number))
+        except TypeError:
+            unsaved.append(name)
+    return plain, unsaved
+
+
+def _python_number(value: Any) -> Any:
+    """Return a NumPy number as a Python number, for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"JSON cannot store {value!r}.")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of knet and of the libraries that it computes with."""
+    from knet import __version__
+
+    return {
+        "knet": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+        "torch": torch.__version__,
+    }

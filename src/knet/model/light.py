@@ -1,0 +1,245 @@
+"""Model files read with NumPy and safetensors alone, as models that label rows without torch and scikit-learn.
+
+The digest in a file shows damage. It is no proof of where a file comes from: anybody can compute it. Everything in a
+file is therefore checked by the rules of `model_checks` before anything is built from it.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import safetensors
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from knet.arrays import Floats
+from knet.exceptions import ModelFileError
+from knet.files import check_readable
+from knet.model.certainty import Certainty
+from knet.model.checks import ENCODER, check_header, check_shapes, check_values
+from knet.model.encoder import RowEncoder, RowMLP
+from knet.model.predictor import Clusters, Predictor
+from knet.prepare.preparation import Preparation
+from knet.prepare.scaling import Scaling
+from knet.rows.kinds import admit, select_columns, table_kind
+from knet.rows.numbers import to_numbers
+
+if TYPE_CHECKING:
+    from knet.estimator import KNet
+
+FORMAT, FORMAT_VERSION = "knet-model", 3
+CODES = {"F64": "float64", "F32": "float32", "F16": "float16", "U8": "uint8", "BOOL": "bool"}
+CODES |= {"I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8"}  # names in safetensors files
+OPTIONAL = ("callback", "random_state")  # if they cannot be stored, None is a correct value after loading
+
+
+@dataclass(frozen=True)
+class LightModel:
+    """A fitted model that labels rows and cannot be fitted; it needs NumPy only. `knet.load_light` reads one.
+
+    Attributes
+    ----------
+    predictor : Predictor
+        What labels rows.
+    names : tuple of str, or None
+        Columns of the training rows, if they had names. A table may have its columns in another order, and others.
+    facts : dict
+        What `knet info` prints: n_clusters, n_train, n_iter, best_iter, sigma, hsic, random_state.
+    extra : dict
+        What was stored with the model, such as the recipe of its columns.
+    """
+
+    predictor: Predictor
+    names: tuple[str, ...] | None
+    facts: dict[str, Any] = field(repr=False)
+    extra: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, model: "KNet") -> Self:
+        """Return the part of a fitted KNet that labels rows."""
+        names = getattr(model, "feature_names_in_", None)
+        return cls(
+            predictor=model.predictor_,
+            names=None if names is None else tuple(map(str, names)),
+            facts=_facts(model.n_clusters, model.n_train_, model.history_, model.best_iter_, model.sigma_)
+            | {"random_state": model.random_state},
+            extra=getattr(model, "extra_", {}),
+        )
+
+    def __repr__(self) -> str:
+        return f"LightModel(n_clusters={self.n_clusters}, n_features={self.n_features})"
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns that a row must have."""
+        return len(self.predictor.scaling.shift)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return len(self.predictor.centers)
+
+    def predict(self, X: ArrayLike, *, reject: float | None = None) -> NDArray[np.int64]:
+        """Return the cluster of each row; with `reject`, -1 for rows that are rejected, as in `KNet.predict`."""
+        return self.predictor.assign(self._rows(X), reject)
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`."""
+        return self.predictor.memberships(self._rows(X))
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Return psi(X), the embedded rows, of shape (n_samples, n_components)."""
+        return self.predictor.embed(self._rows(X))
+
+    def score_samples(self, X: ArrayLike) -> Floats:
+        """Return how familiar each row is: the log of its mean kernel value to the training rows, at most 0."""
+        return self.predictor.familiarity(self._rows(X))
+
+    def _rows(self, X: Any, dtype: DTypeLike | None = None) -> Any:
+        """Return rows as a finite array or CSR matrix; from a table, take the model's columns by name, in any order."""
+        X = admit(X)
+        X = select_columns(X, list(self.names)) if self.names is not None and table_kind(X) else X
+        rows = to_numbers(X, self.names, dtype=dtype, min_rows=0)
+        if rows.shape[1] != self.n_features:
+            raise ValueError(f"The model needs rows of {self.n_features} columns. Got an array of shape {rows.shape}.")
+        return rows
+
+
+def load_light(path: str | os.PathLike[str]) -> LightModel:
+    """Read a model that `KNet.save` wrote, to label rows; torch and scikit-learn are not imported.
+
+    Results are bit-identical to those of the saved model, and the content is checked as in `knet.load`.
+
+    Parameters
+    ----------
+    path : path-like
+        The model file. A model with an encoder of your own is refused: it needs `knet.load` and the module.
+
+    Returns
+    -------
+    model : LightModel
+        A model with `predict`, `predict_proba`, `transform` and `score_samples`.
+    """
+    header, arrays = read_file(Path(path))
+    if header["encoder"] != "mlp":
+        raise needs_module(path)
+    params, names = header["params"], header["feature_names"]
+    return LightModel(
+        predictor=restore_predictor(header, arrays, RowMLP.from_state(encoder_state(arrays))),
+        names=None if names is None else tuple(names),
+        facts=_facts(
+            params["n_clusters"], header["n_train"], header["history"], header["best_iter"], float(header["sigma"])
+        )
+        | {"random_state": params.get("random_state")},
+        extra=header["extra"],
+    )
+
+
+def needs_module(path: str | os.PathLike[str]) -> ModelFileError:
+    """Return the error for a model whose encoder is the user's own, if its module was not given."""
+    return ModelFileError(
+        f"{path} was fitted with an encoder of your own, and files contain weights, not code. "
+        "Load it in Python and pass the module: knet.load(path, encoder=MyEncoder())."
+    )
+
+
+def _facts(
+    n_clusters: int, n_train: int, history: list[dict[str, Any]], best_iter: int, sigma: float
+) -> dict[str, Any]:
+    """Return the main facts of a fitted model; hsic is that of the kept iteration, None without training."""
+    hsic = next((float(row["hsic"]) for row in history if row["iteration"] == best_iter), None)
+    return {
+        "n_clusters": n_clusters,
+        "n_train": n_train,
+        "n_iter": len(history),
+        "best_iter": best_iter,
+        "sigma": round(sigma, 6),
+        "hsic": None if hsic is None else round(hsic, 6),
+    }
+
+
+def encoder_state(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the encoder, by their names in it."""
+    return {name.removeprefix(ENCODER): value for name, value in arrays.items() if name.startswith(ENCODER)}
+
+
+def restore_predictor(header: Mapping[str, Any], arrays: Mapping[str, Any], encoder: RowEncoder) -> Predictor:
+    """Return the predictor of a model file."""
+    return Predictor(
+        preparation=Preparation(
+            Scaling(**{column.name: arrays[column.name] for column in fields(Scaling)}),
+            arrays.get("projection"),
+            header["unit_length"],
+        ),
+        encoder=encoder,
+        sigma=float(header["sigma"]),
+        clusters=Clusters(arrays["centers"], float(header["spread"])),
+        landmarks=arrays["landmarks"],
+        weights=arrays["weights"],
+        certainty=Certainty(**{part.name: arrays[part.name] for part in fields(Certainty)}),
+    )
+
+
+def read_file(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return header and arrays of a model file, checked, or raise one clear error."""
+    check_readable(path, "model file")
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            header = _read_header(metadata)
+            pieces = {name: file.get_slice(name) for name in file.keys()}
+            kinds = {name: (_dtype(piece.get_dtype()), tuple(piece.get_shape())) for name, piece in pieces.items()}
+            check_header(header)
+            check_shapes(header, kinds)
+            arrays = {name: file.get_tensor(name) for name in kinds}
+        if metadata.get("digest") != digest_of(metadata["header"], arrays):
+            raise ModelFileError("it was changed after it was written: its digest does not match")
+        check_values(header, arrays)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} is not a complete knet model: {error}.") from error
+    except (safetensors.SafetensorError, OSError) as error:
+        raise ModelFileError(f"{path} is not a model file, or it is damaged: {_one_line(error)}") from error
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} is not a complete knet model: {_one_line(repr(error))} in its header.") from error
+    return header, arrays
+
+
+def _read_header(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Return the header of a file that this version of knet can read."""
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError("it is a safetensors file, but knet did not write it")
+    try:
+        header: dict[str, Any] = json.loads(metadata["header"])
+        version = header["format_version"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelFileError("its header cannot be read") from error
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise ModelFileError("its format version is not a positive integer")
+    if version != FORMAT_VERSION:
+        advice = "Upgrade knet" if version > FORMAT_VERSION else "Fit the model again"
+        raise ModelFileError(f"it has format version {version}; this knet reads version {FORMAT_VERSION}. {advice}")
+    return header
+
+
+def _dtype(code: str) -> object:
+    """Return the dtype of an array; the code itself if model files never have it."""
+    return np.dtype(CODES[code]) if code in CODES else code
+
+
+def _one_line(error: object) -> str:
+    """Return the start of an error message, as one line."""
+    return " ".join(str(error).split())[:200]
+
+
+def digest_of(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return a hash of the header and every array; it differs if a file was changed or damaged."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        value = arrays[name]
+        digest.update(f"{name}{value.dtype}{value.shape}".encode())
+        digest.update(value.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,135 @@
+"""The parameters of `KNet` and of `Advanced`: which values are allowed, and the messages for those that are not.
+
+The commands check parameters before they import torch, so nothing here needs it.
+"""
+
+import difflib
+import math
+from collections.abc import Callable, Collection, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+Rule = Callable[[Any], bool]
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and math.isfinite(value)
+
+
+def integer(minimum: int) -> tuple[Rule, str]:
+    """Allow whole numbers from `minimum` on."""
+    return lambda value: _is_int(value) and value >= minimum, f"an integer >= {minimum}"
+
+
+def positive_number() -> tuple[Rule, str]:
+    """Allow finite numbers above zero."""
+    return lambda value: _is_number(value) and value > 0, "a number > 0"
+
+
+def nonnegative_number() -> tuple[Rule, str]:
+    """Allow finite numbers from zero on."""
+    return lambda value: _is_number(value) and value >= 0, "a number >= 0"
+
+
+def fraction() -> tuple[Rule, str]:
+    """Allow floats in (0, 1]."""
+    return lambda value: _is_number(value) and not _is_int(value) and 0 < value <= 1, "a fraction in (0, 1]"
+
+
+def sizes() -> tuple[Rule, str]:
+    """Allow tuples and lists of whole numbers from 1 on, not empty."""
+    return lambda value: _are_sizes(value), "a tuple of integers >= 1"
+
+
+def _are_sizes(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) > 0 and all(_is_int(n) and n >= 1 for n in value)
+
+
+def nothing() -> tuple[Rule, str]:
+    """Allow None."""
+    return lambda value: value is None, "None"
+
+
+def function() -> tuple[Rule, str]:
+    """Allow anything that can be called."""
+    return callable, "a callable"
+
+
+def instance(kind: type, name: str) -> tuple[Rule, str]:
+    """Allow instances of `kind`."""
+    return lambda value: isinstance(value, kind), name
+
+
+def module() -> tuple[Rule, str]:
+    """Allow networks of torch."""
+    return lambda value: callable(getattr(value, "state_dict", None)), "a torch.nn.Module"
+
+
+def advanced() -> tuple[Rule, str]:
+    """Allow a `knet.Advanced`."""
+    return lambda value: type(value).__name__ == "Advanced" and hasattr(value, "get_params"), "a knet.Advanced"
+
+
+def check_parameter(owner: str, name: str, value: Any, choices: Collection[str], rules: list[tuple[Rule, str]]) -> None:
+    """Raise unless `value` is one of the strings in `choices` or passes one of `rules`."""
+    if (isinstance(value, str) and value in choices) or any(rule(value) for rule, _ in rules):
+        return
+    allowed = [repr(choice) for choice in choices] + [text for _, text in rules]
+    listed = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+    close = difflib.get_close_matches(value.lower(), choices, n=1) if isinstance(value, str) else []
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    raise ValueError(f"The {name!r} parameter of {owner} must be {listed}. Got {value!r} instead{hint}")
+
+
+def check_each(owner: str, params: Mapping[str, Any], rules: Mapping[str, tuple[Any, ...]]) -> None:
+    """Check the given parameters by `rules`, whose entries list allowed strings and (rule, text) pairs."""
+    for name, value in params.items():
+        if allowed := rules.get(name):
+            choices = [item for item in allowed if isinstance(item, str)]
+            check_parameter(owner, name, value, choices, [item for item in allowed if not isinstance(item, str)])
+
+
+def check_parameters(owner: str, params: Mapping[str, Any]) -> None:
+    """Raise if a parameter of a KNet, or of its `advanced` object, has a value that is not allowed."""
+    check_each(owner, params, RULES)
+    if params.get("advanced") is not None:
+        check_each("Advanced", params["advanced"].get_params(deep=False), ADVANCED_RULES)
+
+
+RULES: dict[str, tuple[Any, ...]] = {
+    "n_clusters": (integer(1),),
+    "u_update": ("eig", "sma", function()),
+    "sigma": ("auto", "median", positive_number()),
+    "scale": ("auto", "standard", "none"),
+    "metric": ("euclidean", "cosine"),
+    "encoder": (nothing(), module()),
+    "hidden_layer_sizes": ("auto", sizes()),
+    "n_components": ("auto", nothing(), integer(1)),
+    "train_size": ("auto", integer(1), fraction()),
+    "n_init": (integer(1),),
+    "max_iter": (integer(1),),
+    "tol": (nonnegative_number(),),
+    "batch_size": ("auto", integer(2)),
+    "learning_rate": (positive_number(),),
+    "callback": (nothing(), function()),
+    "verbose": (instance(bool, "a bool"), integer(0)),
+    "advanced": (nothing(), advanced()),
+}
+ADVANCED_RULES: dict[str, tuple[Any, ...]] = {
+    "sigma_scale": (positive_number(),),
+    "init": ("identity", "pretrain"),
+    "u_columns": ("c-1", "c"),
+    "reconstruction_weight": ("balanced", nonnegative_number()),
+    "degrees": ("fixed", "differentiated"),
+    "laplacian": ("auto", "dense", "blocked", "nystroem"),
+    "memory_budget": (positive_number(),),
+    "steps_per_iter": (integer(1),),
+    "max_columns": (nothing(), integer(1)),
+    "keep_embeddings": (instance(bool, "a bool"),),
+}

@@ -1,0 +1,69 @@
+"""Progress of long work on standard error: a line that is rewritten on a terminal, lines in a notebook or a pipe."""
+
+import logging
+import sys
+import time
+
+logger = logging.getLogger("knet")
+logger.addHandler(logging.NullHandler())
+
+TERMINAL_SECONDS = 0.2  # between updates on a terminal
+PIPE_SECONDS = 10.0  # between lines in a pipe
+
+
+class ProgressLine:
+    """A line of progress; `is_due` says whether enough time has passed since the last one."""
+
+    def __init__(self) -> None:
+        self.terminal = sys.stderr.isatty()
+        self.started = self.printed = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Return the time since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def is_due(self) -> bool:
+        """Say whether it is time for the next line."""
+        return time.perf_counter() - self.printed >= (TERMINAL_SECONDS if self.terminal else PIPE_SECONDS)
+
+    def show(self, text: str) -> None:
+        """Print a line, on a terminal over the last one."""
+        self.printed = time.perf_counter()
+        sys.stderr.write(f"\r{text}\033[K" if self.terminal else f"{text}\n")
+
+    def clear(self) -> None:
+        """Remove the line from a terminal."""
+        if self.terminal:
+            sys.stderr.write("\r\033[K")
+
+
+class IterationReporter:
+    """Log every iteration of a fit; if `verbose`, also show it, unless the user's logging shows the records already."""
+
+    def __init__(self, verbose: int) -> None:
+        self.level = logging.INFO if verbose else logging.DEBUG
+        self.line = ProgressLine() if verbose and not _logging_shows(self.level) else None
+
+    def __call__(self, row: dict[str, float]) -> None:
+        """Report one row of the history; the reconstruction is 0 without a decoder, and then left out."""
+        reconstruction = f"reconstruction {row['reconstruction']:.4f}, " if row["reconstruction"] else ""
+        text = (
+            f"iteration {row['iteration']:.0f}: HSIC {row['hsic']:.4f}, {reconstruction}"
+            f"change of K_U {row['u_change']:.4f}, {row['seconds']:.2f} s"
+        )
+        logger.log(self.level, text)
+        if self.line is not None:
+            self.line.show(text)
+
+    def close(self) -> None:
+        """Remove the line from a terminal."""
+        if self.line is not None:
+            self.line.clear()
+
+
+def _logging_shows(level: int) -> bool:
+    """Return whether the user has set up logging for records of this level."""
+    handlers = [*logger.handlers, *logging.getLogger().handlers]
+    return logger.isEnabledFor(level) and any(not isinstance(handler, logging.NullHandler) for handler in handlers)

@@ -1,0 +1,144 @@
+"""Rows as checked numbers: real, finite, in two dimensions; every message names the columns at fault."""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from knet.arrays import row_blocks
+from knet.rows.kinds import column_names, column_types, is_half, is_sparse, quoted, some, table_kind
+
+NUMBER_TYPES = ("int", "uint", "float", "double", "half", "bool", "decimal", "sparse")  # how their names begin
+CHECKED_ROWS = 65_536  # rows checked at a time, so that a file on disk is never in memory as a whole
+
+
+def to_numbers(
+    X: Any, names: Collection[str] | None = None, *, dtype: DTypeLike | None = None, min_rows: int = 1
+) -> Any:
+    """Return admitted rows as a finite array of two dimensions, or a CSR matrix.
+
+    Parameters
+    ----------
+    X : table, array or CSR matrix
+        The result of `kinds.admit`.
+    names : collection of str, optional
+        Names of the columns for messages, if X has none.
+    dtype : dtype, optional
+        Type of the result. By default single precision stays, other numbers become doubles; a file on disk and half
+        precision stay as they are and are converted block by block later.
+    min_rows : int, default=1
+        Raise if there are fewer rows.
+    """
+    array = _from_table(X, dtype) if table_kind(X) else _from_array(X, dtype)
+    _check_shape(array, min_rows)
+    check_finite(array, column_names(X) or names)
+    return array
+
+
+def float_dtype(X: Any) -> np.dtype[np.floating]:
+    """Return the dtype of computations with X: single for single and half precision, else double."""
+    return np.dtype(np.float32 if X.dtype == np.float32 or is_half(X) else np.float64)
+
+
+def is_single(table: Any) -> bool:
+    """Say whether all columns of a table have single precision."""
+    return all(str(kind).lower() in ("float", "float32") for kind in column_types(table))
+
+
+def check_column_types(table: Any) -> None:
+    """Raise a message that names the columns of a table that are not real numbers, and says what to do about them."""
+    bad = [
+        f"{name!r} ({kind})"
+        for j, (name, kind) in enumerate(zip(column_names(table), column_types(table), strict=True))
+        if not _holds_numbers(table, j, str(kind).lower())
+    ]
+    if bad:
+        raise ValueError(
+            f"KNet needs numbers in every column, but {some(bad)} hold{'s' if len(bad) == 1 else ''} other values. "
+            "Drop these columns or encode them first, for example with "
+            "knet.tables.Recipe(one_hot=True, dates=True) in a Pipeline."
+        )
+
+
+def _holds_numbers(table: Any, column: int, kind: str) -> bool:
+    """Say whether a column holds real numbers; object columns are tried."""
+    if kind != "object":
+        return kind.startswith(NUMBER_TYPES)
+    try:
+        np.asarray(table.iloc[:, column], dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _from_table(table: Any, dtype: DTypeLike | None) -> NDArray[Any]:
+    """Return the columns of a table as an array, with NaN for missing values."""
+    check_column_types(table)
+    names, kind = column_names(table), table_kind(table)
+    dtype = (np.float32 if is_single(table) else np.float64) if dtype is None else dtype
+    if kind == "pandas":
+        values: NDArray[Any] = table.to_numpy(dtype=dtype, na_value=np.nan)
+        return values
+    out = np.empty((len(table), len(names)), dtype)
+    for j, name in enumerate(names):
+        out[:, j] = (table.column(j) if kind == "arrow" else table[name]).to_numpy()
+    return out
+
+
+def _from_array(X: Any, dtype: DTypeLike | None) -> Any:
+    kind = X.dtype.kind
+    if kind == "c":
+        raise ValueError("Complex data not supported: KNet needs real numbers. Split them into two columns each.")
+    if kind in "mM":
+        raise ValueError("KNet needs numbers, and X holds dates. Convert them to days since a date first.")
+    if dtype is None:
+        dtype = X.dtype if isinstance(X, np.memmap) or is_half(X) else float_dtype(X)
+    return X.astype(dtype, copy=False)
+
+
+def _check_shape(X: Any, min_rows: int) -> None:
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array instead: X must have rows and columns. Reshape your data with "
+            "X.reshape(-1, 1) if it has a single column, or X.reshape(1, -1) if it is a single row."
+        )
+    for count, minimum, what in ((X.shape[0], min_rows, "sample"), (X.shape[1], 1, "feature")):
+        if count < minimum:
+            raise ValueError(f"X has {count} {what}(s) (shape={X.shape}) while a minimum of {minimum} is required.")
+
+
+def check_finite(X: Any, names: Collection[str] | None) -> None:
+    """Raise a message that counts NaN and infinite values and names their columns.
+
+    X is an array, or a sparse matrix in CSR form; one that is not finite is made dense in blocks.
+    """
+    is_float = X.dtype.kind == "f" or X.dtype.name == "bfloat16"  # NumPy does not know the latter
+    if not is_float or (is_sparse(X) and np.isfinite(X.data).all()):
+        return
+    blocks = row_blocks(X.shape[0], X.shape[1], max_rows=CHECKED_ROWS)
+    if all(_surely_finite(_dense(X[rows])) for rows in blocks):
+        return
+    for test, what, advice in (
+        (np.isnan, "NaN", "Impute or drop them first, for example with sklearn's SimpleImputer in a Pipeline."),
+        (np.isinf, "infinite", "Replace or drop them first."),
+    ):
+        counts = sum(test(_dense(X[rows])).sum(0) for rows in blocks)
+        if np.any(counts):
+            columns = [quoted(names, int(j)) + f" ({counts[j]})" for j in np.flatnonzero(counts)]
+            raise ValueError(
+                f"Input X contains NaN or infinity: {counts.sum()} {what} value{'s' if counts.sum() > 1 else ''} "
+                f"in column{'s' if len(columns) > 1 else ''} {some(columns)}. {advice}"
+            )
+
+
+def _dense(block: Any) -> NDArray[Any]:
+    dense: NDArray[Any] = block.toarray() if is_sparse(block) else block
+    return dense
+
+
+def _surely_finite(block: NDArray[Any]) -> bool:
+    """Say whether a sum over the squares is finite; if that of finite values overflows, they are counted."""
+    values = block.ravel() if block.dtype.itemsize > 2 else block.astype(np.float32).ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.dot(values, values)))

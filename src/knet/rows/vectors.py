@@ -1,0 +1,68 @@
+"""Columns of vectors: lists of numbers in an Arrow, polars or pandas column, as tables of embeddings store them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LISTS = ("list", "large_list", "fixed_size_list", "array")  # how the names of such types begin, in any library
+
+
+def holds_vectors(column: Any) -> bool:
+    """Say whether a column holds lists of numbers."""
+    kind = str(getattr(column, "type", None) or getattr(column, "dtype", None)).lower()
+    if kind == "object" and hasattr(column, "iloc"):  # pandas
+        return len(column) > 0 and isinstance(column.iloc[0], np.ndarray | list)
+    return kind.startswith(tuple(f"{word}{bracket}" for word in LISTS for bracket in "<[("))
+
+
+def vector_rows(column: Any, width: int | None = None, *, first_row: int = 0) -> NDArray[Any]:
+    """Return the vectors of a column as the rows of an array; a `width` is the length that they must have."""
+    column = column.to_arrow() if hasattr(column, "to_arrow") else column  # polars
+    blocks: list[NDArray[Any]] = []
+    for chunk in column.chunks if hasattr(column, "chunks") else [column]:
+        lengths = _lengths(chunk)
+        if not len(lengths):
+            continue
+        width = int(lengths[0]) if width is None else width
+        if (lengths != width).any():
+            at = int((lengths != width).argmax())
+            raise ValueError(
+                f"All vectors must have the same length. The first has {width} numbers, that of row {first_row + at} "
+                f"has {int(lengths[at])}."
+            )
+        blocks.append(_stacked(chunk, width))
+        first_row += len(lengths)
+    if not blocks:
+        return _no_rows(column, width)
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def _no_rows(column: Any, width: int | None) -> NDArray[Any]:
+    """Return the array of an empty column, or raise if nothing says how long its vectors would be."""
+    kind = getattr(column, "type", None)
+    width = getattr(kind, "list_size", None) if width is None else width
+    if width is None:
+        raise ValueError("The column of vectors has no rows, so that the length of its vectors is unknown.")
+    value_type = getattr(kind, "value_type", None)
+    return np.empty((0, width), np.float64 if value_type is None else value_type.to_pandas_dtype())
+
+
+def _lengths(chunk: Any) -> NDArray[Any]:
+    """Return the length of each vector of an Arrow array or a pandas Series; raise if some are missing."""
+    if hasattr(chunk, "iloc"):
+        lengths: NDArray[Any] = np.array([len(v) if hasattr(v, "__len__") else np.nan for v in chunk], dtype=float)
+    else:
+        lengths = chunk.value_lengths().to_numpy(zero_copy_only=False).astype(float)
+    n_missing = int(np.isnan(lengths).sum())
+    if n_missing:
+        raise ValueError(f"Vectors are missing ({n_missing}). Drop these rows first.")
+    return lengths
+
+
+def _stacked(chunk: Any, width: int) -> NDArray[Any]:
+    """Return vectors of one length as the rows of an array."""
+    if hasattr(chunk, "iloc"):
+        return np.stack([np.asarray(vector) for vector in chunk])
+    rows: NDArray[Any] = chunk.flatten().to_numpy(zero_copy_only=False).reshape(len(chunk), width)
+    return rows

@@ -1,0 +1,151 @@
+"""The candidates for the start of a fit: partitions of the rows by methods that see different kinds of groups.
+
+Spectral clustering of neighbour graphs of all rows and of a Gaussian affinity, balanced linkage on the spanning tree
+(Genie) and k-means find groups that are separated; Gaussian mixtures find groups that overlap.
+"""
+
+from collections.abc import Callable
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from knet.arrays import Floats, Labels
+from knet.start.graph_embedding import gaussian_embedding, graph_embedding
+from knet.start.kmeans import k_means
+from knet.start.linkage import Tree, connect, genie, spanning_tree
+from knet.start.mixtures import gaussian_mixture
+from knet.start.neighbors import Neighbors, extend, neighbor_graph, neighbors
+from knet.threads import in_threads
+
+GRAPH_NEIGHBORS = (5, 10, 20)
+GINI_THRESHOLDS = (0.1, 0.3, 0.7)  # small ones for groups of equal size, large ones for very unequal ones
+GAUSSIAN_RATIO = 0.25  # width of the Gaussian affinity / median distance
+GAUSSIAN_ROWS = 700  # rows in the sample that its matrix is made of
+WARD_ROWS = 2000
+SAMPLE_ROWS = 4000  # for k-means and mixtures
+K_MEANS_RUNS = 20  # on the rows; fewer are enough on eigenvectors, which separate the groups
+SPECTRAL_RUNS = 5
+
+
+class Pool:
+    """Partitions of the rows X, each made on demand and only once.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Scaled rows.
+    max_clusters : int
+        The largest number of clusters that will be asked for.
+    seed : int
+        Every method starts from it, so that the order of the calls has no influence.
+    """
+
+    def __init__(self, X: Floats, max_clusters: int, seed: int) -> None:
+        self.X, self.max_clusters, self.seed = X, max_clusters, seed
+        self.order = np.random.RandomState(seed).permutation(len(X))
+        self.embeddings: dict[str, Floats] = {}
+        self.made: dict[tuple[str, int], Labels] = {}
+
+    @cached_property
+    def near(self) -> Neighbors:
+        """The nearest neighbours of all rows, as many as the widest graph needs."""
+        return neighbors(self.X, max(GRAPH_NEIGHBORS))
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The spanning tree of the neighbour graph."""
+        return spanning_tree(self.X, self.near)
+
+    @cached_property
+    def ward_tree(self) -> Floats:
+        """Ward's linkage of a sample."""
+        merges: Floats = linkage(self.X[self.order[:WARD_ROWS]], "ward")
+        return merges
+
+    def partition(self, method: str, n_clusters: int) -> Labels:
+        """Return the groups that a method finds, numbered from 0; some may be empty."""
+        key = method, n_clusters
+        if key not in self.made:
+            self.made[key] = METHODS[method](self, n_clusters)
+        return self.made[key]
+
+    def partitions(self, n_clusters: int) -> dict[str, Labels]:
+        """Return the groups that each method finds; methods that do not need each other run on several threads."""
+        in_threads(partial(getattr, self), ("tree", "ward_tree"))
+        for methods in (FIRST_METHODS, MIXTURES):
+            in_threads(partial(self.partition, n_clusters=n_clusters), list(methods))
+        return {method: self.partition(method, n_clusters) for method in METHODS}
+
+    def rng(self) -> np.random.RandomState:
+        """Return a new generator, the same for every method."""
+        return np.random.RandomState(self.seed)
+
+
+def _graph(pool: Pool, n_clusters: int, *, k: int) -> Labels:
+    name = f"graph {k}"
+    if name not in pool.embeddings:
+        graph = neighbor_graph(pool.near, k)
+        pool.embeddings[name] = graph_embedding(graph, connect(graph, pool.tree), pool.max_clusters, pool.rng())
+    return _spectral_labels(pool.embeddings[name], n_clusters, pool.rng())
+
+
+def _gaussian(pool: Pool, n_clusters: int) -> Labels:
+    sample = pool.order[:GAUSSIAN_ROWS]
+    if "gaussian" not in pool.embeddings:
+        n_columns = min(pool.max_clusters, len(sample))
+        pool.embeddings["gaussian"] = gaussian_embedding(pool.X[sample], GAUSSIAN_RATIO, n_columns)
+    return extend(_spectral_labels(pool.embeddings["gaussian"], n_clusters, pool.rng()), sample, pool.X)
+
+
+def _genie(pool: Pool, n_clusters: int, *, threshold: float) -> Labels:
+    return genie(pool.tree, n_clusters, threshold)
+
+
+def _k_means(pool: Pool, n_clusters: int) -> Labels:
+    return _k_means_labels(pool.X, n_clusters, K_MEANS_RUNS, pool.rng())
+
+
+def _ward(pool: Pool, n_clusters: int) -> Labels:
+    sample = pool.order[:WARD_ROWS]
+    return extend(fcluster(pool.ward_tree, n_clusters, "maxclust").astype(np.int64) - 1, sample, pool.X)
+
+
+def _mixture(pool: Pool, n_clusters: int, *, start: str, tied: bool) -> Labels:
+    first = _ward(pool, n_clusters) if start == "ward" else pool.partition(start, n_clusters)
+    sample = pool.order[:SAMPLE_ROWS]
+    model = gaussian_mixture(pool.X[sample], first[sample], n_clusters, tied=tied)
+    labels: Labels = model.log_joint(pool.X).argmax(1)
+    return labels
+
+
+def _spectral_labels(V: Floats, n_clusters: int, rng: np.random.RandomState) -> Labels:
+    """Return the k-means labels of the first eigenvectors, with rows of length 1."""
+    V = V[:, :n_clusters]
+    points = V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), 1e-12)
+    return _k_means_labels(points, n_clusters, SPECTRAL_RUNS, rng)
+
+
+def _k_means_labels(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState) -> Labels:
+    """Return the labels of the best of several runs of k-means on a sample, extended to all rows."""
+    if len(X) <= SAMPLE_ROWS:
+        return k_means(X, n_clusters, n_runs, rng).labels
+    centers = k_means(X[rng.permutation(len(X))[:SAMPLE_ROWS]], n_clusters, n_runs, rng).centers
+    nearest: Labels = (np.square(centers).sum(1) - 2 * X @ centers.T).argmin(1)
+    return nearest
+
+
+FIRST_METHODS: dict[str, Callable[[Pool, int], Labels]] = {
+    **{f"graph {k}": partial(_graph, k=k) for k in GRAPH_NEIGHBORS},
+    **{f"genie {threshold}": partial(_genie, threshold=threshold) for threshold in GINI_THRESHOLDS},
+    "k-means": _k_means,
+    "gaussian": _gaussian,
+}
+MIXTURES: dict[str, Callable[[Pool, int], Labels]] = {  # they start from some of the others
+    **{
+        f"{kind} mixture from {start}": partial(_mixture, start=start, tied=kind == "tied")
+        for start in ("k-means", "graph 10", "ward")
+        for kind in ("full", "tied")
+    },
+}
+METHODS = FIRST_METHODS | MIXTURES

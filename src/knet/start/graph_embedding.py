@@ -1,0 +1,97 @@
+"""Eigenvectors of affinities between rows: of sparse neighbour graphs, and of a dense Gaussian."""
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse import csr_matrix, diags, identity
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import pdist, squareform
+
+from knet.arrays import LOG_FLOOR, Floats
+
+DENSE_ROWS = 400  # rows up to which LAPACK is faster than the iterative solver
+FIRST_DEGREE, MAX_DEGREE = 24, 200  # of the Chebyshev filter
+TOL = 1e-2  # distance between the spans of two iterations at which the solver stops
+MAX_ITER = 5
+
+
+def graph_embedding(graph: csr_matrix, connected: csr_matrix, n_columns: int, rng: np.random.RandomState) -> Floats:
+    """Return the eigenvectors of the largest eigenvalues of D^-1/2 W D^-1/2, largest first.
+
+    W is the graph with its components `connected`. The indicators of the components of `graph` itself are close to the
+    wanted vectors, and the solver starts from them.
+    """
+    n = graph.shape[0]
+    scale = diags(1 / np.sqrt(np.asarray(connected.sum(1)).ravel()))
+    L = (scale @ connected @ scale).tocsr()
+    if n <= max(DENSE_ROWS, 5 * n_columns):
+        return _largest_dense(L.toarray(), n_columns)
+    extra = rng.standard_normal((n, max(4, n_columns // 4)))  # speeds up convergence if eigenvalues are close
+    return _largest_sparse(L, n_columns, np.hstack([_component_indicators(graph, n_columns, rng), extra]))
+
+
+def gaussian_embedding(X: Floats, ratio: float, n_columns: int) -> Floats:
+    """Return the same eigenvectors of a Gaussian affinity whose width is `ratio` times the median distance."""
+    distances = pdist(X)
+    sigma = ratio * (float(np.median(distances)) or float(distances.mean()) or 1.0)
+    W = np.exp(np.maximum(squareform(-0.5 * np.square(distances / sigma)), LOG_FLOOR)).astype(np.float32)
+    root = 1 / np.sqrt(W.sum(1))
+    W *= root[:, None]
+    W *= root
+    return _largest_dense(W, n_columns)
+
+
+def _largest_dense(L: Floats, n_columns: int) -> Floats:
+    """Return the eigenvectors of the largest eigenvalues of a matrix, by LAPACK."""
+    n = len(L)
+    V = eigh(L, subset_by_index=(n - n_columns, n - 1), check_finite=False)[1]
+    if V.shape[1] < n_columns:  # LAPACK's fast solver can fail if very many eigenvalues are equal
+        V = eigh(L, driver="evd", check_finite=False)[1][:, -n_columns:]
+    largest: Floats = V[:, ::-1].astype(np.float64)
+    return largest
+
+
+def _component_indicators(graph: csr_matrix, n_columns: int, rng: np.random.RandomState) -> Floats:
+    """Return the indicators of the largest components of a graph, and random columns if there are too few."""
+    component = connected_components(graph, directed=False)[1]
+    largest = np.argsort(-np.bincount(component), kind="stable")[:n_columns]
+    guess: Floats = rng.standard_normal((graph.shape[0], n_columns))
+    roots = np.sqrt(np.asarray(graph.sum(1)))
+    guess[:, : len(largest)] = roots * (component[:, None] == largest)
+    return guess
+
+
+def _largest_sparse(L: csr_matrix, n_columns: int, start: Floats) -> Floats:
+    """Return the eigenvectors of the largest eigenvalues of L, all of which are in [-1, 1], from a `start` near them.
+
+    A polynomial that is small below the smallest Ritz value and grows fast above it amplifies the wanted vectors
+    (Chebyshev filter); Rayleigh-Ritz takes the best vectors of the block, until their span converges.
+    """
+    V, wanted, floor, degree = start, start[:, :0], 0.5, FIRST_DEGREE
+    for _ in range(MAX_ITER):
+        V = np.ascontiguousarray(np.linalg.qr(_filtered(L, V, floor, degree))[0])
+        values, S = np.linalg.eigh(V.T @ (L @ V))
+        V = V @ np.ascontiguousarray(S[:, ::-1])
+        before, wanted = wanted, V[:, :n_columns]
+        if n_columns - np.square(before.T @ wanted).sum() < TOL**2 * n_columns:
+            break
+        floor, degree = min(max(floor, float(values[0])), 1 - 1e-6), min(2 * degree, MAX_DEGREE)
+    return wanted
+
+
+def _filtered(L: csr_matrix, V: Floats, floor: float, degree: int) -> Floats:
+    """Return T(L) V, with the Chebyshev polynomial T that is smallest on [-1, floor] and 1 at 1."""
+    half, middle = (1 + floor) / 2, (floor - 1) / 2
+    M = ((L - middle * identity(L.shape[0], format="csr")) / half).astype(np.float32)  # maps [-1, floor] to [-1, 1]
+    top = (1 - middle) / half
+    ratio = 1 / top
+    old = V.astype(np.float32)
+    new = np.float32(ratio) * (M @ old)
+    for _ in range(degree - 1):
+        next_ratio = 1 / (2 * top - ratio)
+        step = M @ new
+        step *= np.float32(2 * next_ratio)
+        old *= np.float32(ratio * next_ratio)
+        step -= old
+        old, new, ratio = new, step, next_ratio
+    filtered: Floats = new.astype(np.float64)
+    return filtered

@@ -1,0 +1,122 @@
+"""How partitions are compared without labels.
+
+conductance
+    the mean over groups of the probability that a step to one of the 10 nearest neighbours leaves the group; it is
+    small for groups of any shape that are separated by sparse regions;
+gain
+    the log-likelihood per row of one Gaussian per group (full or tied covariances, whichever is better after the
+    penalty for its parameters) minus that of one Gaussian for all rows; it is large for groups that overlap, too;
+structure
+    how far the entropy of the rows, estimated from the distances to neighbours, is below that of one Gaussian for all.
+
+If the largest gain is less than half of the structure, Gaussians do not describe the groups, and the smallest
+conductance wins. Otherwise -log(conductance) + gain / sqrt(columns) decides, as far as it can: both are measured on a
+sample of rows. Candidates within one standard error of the best are equally good; the one with the largest gain is
+preferred, and of those whose gain is within one standard error of that, the one that agrees most with the others.
+If no gain is positive, one Gaussian describes the rows better than any groups, so gains rank nothing: of the
+candidates within one standard error of the smallest conductance, the one that agrees most with the others is chosen.
+In many columns distances carry little information, the estimated structure is small, and Gaussians decide.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from knet.arrays import Floats, Labels
+from knet.metrics import rand_index
+from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance
+from knet.start.neighbors import Neighbors, neighbor_graph
+
+JUDGE_NEIGHBORS = 10
+MIN_EXPLAINED = 0.5  # share of the structure that Gaussians have to explain
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The measurements of one partition."""
+
+    conductance: float
+    cut: float  # edges between groups, divided by the edges of a row
+    gains: Floats  # of every row
+    score: float
+
+    @property
+    def gain(self) -> float:
+        """The mean gain per row."""
+        return float(self.gains.mean())
+
+
+class Judge:
+    """Measures partitions of the rows X on their neighbour graph and by Gaussians."""
+
+    def __init__(self, X: Floats, near: Neighbors) -> None:
+        self.X, self.graph = X, neighbor_graph(near, JUDGE_NEIGHBORS)
+        self.degrees: Floats = np.asarray(self.graph.sum(1)).ravel()
+        self.rounding = rounding_variance(X)
+        self.overall = overall_covariance(X, self.rounding)
+        single = Gaussians.fit(X, np.ones((len(X), 1)), self.overall, self.rounding, tied=True)
+        self.baseline = single.log_joint(X)[:, 0]
+        self.structure, self.structure_error = self._structure(near)
+
+    def is_one_cloud(self, verdict: Verdict) -> bool:
+        """Say whether one Gaussian describes the rows as well as a partition does, and nothing else shows in them."""
+        return verdict.gain <= 0 and self.structure < 2 * self.structure_error
+
+    def measure(self, labels: Labels) -> Verdict:
+        """Measure a partition into groups 0, 1, ..., none of them empty."""
+        members = np.eye(int(labels.max()) + 1)[labels]
+        volumes = self.degrees @ members
+        leaving = volumes - ((self.graph @ members) * members).sum(0)
+        # One edge is added to each group: less than one edge cannot be measured, and all perfect cuts are equally good.
+        conductance = float(np.mean((1 + leaving) / (1 + volumes)))
+        gains = self._gains(labels, members)
+        score = -np.log(conductance) + gains.mean() / np.sqrt(self.X.shape[1])
+        return Verdict(conductance, float(leaving.sum()) / 2 / JUDGE_NEIGHBORS, gains, float(score))
+
+    def _gains(self, labels: Labels, members: Floats) -> Floats:
+        """Return the gain of every row, with full or tied covariances, whichever is better after its BIC penalty."""
+        n, d = self.X.shape
+        found = []
+        for tied, n_parameters in ((False, 1 + d + d * (d + 1) / 2), (True, 1 + d)):
+            model = Gaussians.fit(self.X, members, self.overall, self.rounding, tied=tied)
+            penalty = np.log(n) / 2 / n * int(labels.max()) * n_parameters
+            found.append(model.log_own(self.X, labels) - self.baseline - penalty)
+        return max(found, key=lambda gains: float(gains.mean()))
+
+    def _structure(self, near: Neighbors) -> tuple[float, float]:
+        """Return the entropy of one Gaussian minus that of the rows (Kozachenko, Leonenko), and its standard error."""
+        (n, d), k = self.X.shape, min(JUDGE_NEIGHBORS, near.distances.shape[1])
+        squares = np.square(near.distances[:, k - 1]) + 2 * self.rounding.sum()  # of two rounded rows
+        log_volumes = d / 2 * np.log(np.pi * np.maximum(squares, 1e-12)) - gammaln(d / 2 + 1)
+        entropy = digamma(n) - digamma(k) + log_volumes.mean()
+        structure = d / 2 * np.log(2 * np.pi) - self.baseline.mean() - entropy
+        return float(structure), float(log_volumes.std() / np.sqrt(n))
+
+
+def choose(verdicts: Sequence[Verdict], partitions: Sequence[Labels], structure: float) -> int:
+    """Return the position of the best partition, by the rule at the head of this module."""
+    gain = max(verdict.gain for verdict in verdicts)
+    if 0 <= gain < MIN_EXPLAINED * structure:
+        return int(np.argmin([verdict.conductance for verdict in verdicts]))
+    scores = [verdict.score if gain >= 0 else -np.log(verdict.conductance) for verdict in verdicts]
+    best = int(np.argmax(scores))
+    equal = [i for i, score in enumerate(scores) if scores[best] - score <= _score_error(verdicts[best])]
+    if gain >= 0:
+        favourite = max((verdicts[i] for i in equal), key=lambda verdict: verdict.gain)
+        equal = [i for i in equal if favourite.gain - verdicts[i].gain <= _gain_error(favourite, verdicts[i])]
+    return max(equal, key=lambda i: sum(rand_index(partitions[i], partitions[j]) for j in equal))
+
+
+def _score_error(best: Verdict) -> float:
+    """Return the standard error of the difference of two log conductances near the best.
+
+    Cut rows are counts (Poisson). Only the best one counts: the large error of a tiny group must not make it equal.
+    """
+    return float(np.sqrt(2 / (1 + best.cut)))
+
+
+def _gain_error(first: Verdict, second: Verdict) -> float:
+    """Return the standard error of the difference of two mean gains, from the differences of the rows."""
+    return float((first.gains - second.gains).std() / np.sqrt(len(first.gains)))

@@ -1,0 +1,101 @@
+"""k-means for tables of a few thousand rows, with all its runs computed together.
+
+A fit clusters dozens of small tables. On these, the checks and threads of scikit-learn take several times as long as
+the arithmetic, which is the same here: greedy k-means++ starts, and Lloyd's iterations until the centres converge.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knet.arrays import Floats, Labels
+
+MAX_ITER = 300
+TOL = 1e-4  # squared movement of the centres in an iteration, as a share of the mean variance of a column
+RUN_BYTES = 64 * 2**20  # working set of the runs that are computed together
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The best of several runs: its centres, (c, d), the nearest of them to each row, and the mean squared distance."""
+
+    centers: Floats
+    labels: Labels
+    error: float
+
+
+def k_means(
+    X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState, start: Labels | None = None
+) -> Clusters:
+    """Return the best of `n_runs` runs, and of one more from the means of the groups of a partition to `start` from."""
+    shift = X.mean(0)
+    rows = X - shift  # data far from zero would lose digits
+    centers = seeds(rows, n_clusters, n_runs, rng)
+    if start is not None and len(counts := np.bincount(start)) == n_clusters and counts.all():
+        means = np.eye(n_clusters, dtype=rows.dtype)[start].T @ rows / counts[:, None].astype(rows.dtype)
+        centers = np.concatenate([centers, means[None]])
+    n_together = max(1, RUN_BYTES // (n_clusters * len(rows) * rows.itemsize))
+    groups = [centers[i : i + n_together] for i in range(0, len(centers), n_together)]
+    best = min((_best_run(rows, group) for group in groups), key=lambda run: run.error)
+    return Clusters(best.centers + shift, best.labels, best.error)
+
+
+def seeds(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState) -> Floats:
+    """Return rows of X to start from, (runs, c, d): greedy k-means++."""
+    n_draws, every = 2 + int(np.log(n_clusters)), np.arange(n_runs)
+    squares = np.square(X).sum(1)
+
+    def squared_distances(chosen: NDArray[np.intp]) -> Floats:
+        D2 = X[chosen] @ (-2 * X.T)
+        D2 += squares[chosen][..., None]
+        D2 += squares
+        return np.maximum(D2, 0, out=D2)
+
+    chosen = np.empty((n_runs, n_clusters), dtype=np.intp)
+    chosen[:, 0] = rng.randint(len(X), size=n_runs)
+    nearest = squared_distances(chosen[:, 0])
+    for k in range(1, n_clusters):
+        sums = nearest.cumsum(1)
+        aims = rng.uniform(size=(n_runs, n_draws)) * sums[:, -1:]
+        drawn = np.minimum((sums[:, None] < aims[..., None]).sum(2), len(X) - 1)
+        left = squared_distances(drawn)
+        np.minimum(left, nearest[:, None], out=left)
+        best = left.sum(2).argmin(1)
+        chosen[:, k], nearest = drawn[every, best], left[every, best]
+    return X[chosen]
+
+
+def _best_run(X: Floats, centers: Floats) -> Clusters:
+    """Move the centres of all runs until they converge, and return the run with the smallest error."""
+    tol, labels = TOL * X.var(0).mean(), None
+    for _ in range(MAX_ITER):
+        before, labels = labels, _offsets(X, centers).argmin(1)
+        if before is not None and np.array_equal(before, labels):
+            break
+        old, centers = centers, _means(X, labels, centers)
+        if np.square(centers - old).sum((1, 2)).max() <= tol:
+            break
+    offsets = _offsets(X, centers)
+    errors = offsets.min(1).mean(1)
+    best = int(errors.argmin())
+    return Clusters(centers[best], offsets[best].argmin(0), float(errors[best] + np.square(X).sum(1).mean()))
+
+
+def _offsets(X: Floats, centers: Floats) -> Floats:
+    """Return ||x - center||^2 - ||x||^2, (runs, c, n)."""
+    offsets = (-2 * centers) @ X.T
+    offsets += np.square(centers).sum(2)[..., None]
+    return offsets
+
+
+def _means(X: Floats, labels: Labels, centers: Floats) -> Floats:
+    """Return the means of the groups of every run, (runs, c, d); empty groups restart at the farthest rows."""
+    members = labels[:, None] == np.arange(centers.shape[1])[:, None]
+    counts = members.sum(2)
+    means: Floats = members.astype(X.dtype) @ X / np.maximum(counts, 1)[..., None].astype(X.dtype)
+    for run in np.flatnonzero((counts == 0).any(1)):
+        empty = np.flatnonzero(counts[run] == 0)
+        misplaced = np.square(X - centers[run][labels[run]]).sum(1)
+        means[run, empty] = X[np.argsort(-misplaced, kind="stable")[: len(empty)]]
+    return means

@@ -1,0 +1,104 @@
+"""Gaussian groups: their likelihood, and mixtures of them by expectation maximisation."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from knet.arrays import Floats, Labels, row_blocks
+
+PRIOR_SHARE = 0.1  # covariances are shrunk towards this share of the overall one, with the weight of d + 1 rows
+RIDGE = 1e-6  # added to the overall covariance, as a share of its mean variance
+BLOCK_VALUES = 2**18  # rows x groups x columns that are computed at a time
+TOL = 1e-4  # gain in log-likelihood per row at which expectation maximisation stops
+MAX_ITER = 50
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """Gaussian groups with their shares; tied groups have one covariance.
+
+    Values are treated as rounded: each stands for a spread of the variance `rounding` around it.
+    """
+
+    means: Floats  # (c, d)
+    inverses: Floats  # A = L^-1 for covariances L L', (c, d, d), or (1, d, d) if tied
+    constants: Floats  # log(share) + log|A| - tr(A' A rounding) / 2, (c,)
+
+    @classmethod
+    def fit(cls, X: Floats, weights: Floats, overall: Floats, rounding: Floats, *, tied: bool) -> "Gaussians":
+        """Return the Gaussians of rows with weights (n, c) that sum to 1, with shrunken covariances."""
+        n, d = X.shape
+        sizes = weights.sum(0) + 1e-10
+        means = weights.T @ X / sizes[:, None]
+        if tied:
+            scatters, counts = (X.T @ X - (means.T * sizes) @ means)[None], np.array([float(n)])
+        else:
+            scatters, counts = _scatters(X, weights) - sizes[:, None, None] * means[:, :, None] * means[:, None], sizes
+        shrunken = scatters + counts[:, None, None] * np.diag(rounding) + (d + 1) * PRIOR_SHARE * overall
+        inverses = np.linalg.inv(np.linalg.cholesky(shrunken / (counts[:, None, None] + d + 1)))
+        log_determinants = np.log(np.diagonal(inverses, axis1=1, axis2=2)).sum(1)
+        lost = (np.square(inverses) @ rounding).sum(1)
+        return cls(means, inverses, np.log(sizes / n) + log_determinants - 0.5 * lost)
+
+    def log_own(self, X: Floats, labels: Labels) -> Floats:
+        """Return log(share) + log density of every row in its own group, without the constant of 2 pi."""
+        out = np.empty(len(X))
+        for group, mean in enumerate(self.means):
+            rows, A = labels == group, self.inverses[min(group, len(self.inverses) - 1)]
+            out[rows] = self.constants[group] - 0.5 * np.square((X[rows] - mean) @ A.T).sum(1)
+        return out
+
+    def log_joint(self, X: Floats) -> Floats:
+        """Return log(share) + log density of every row in every group, (n, c), without the constant of 2 pi."""
+        c, d = self.means.shape
+        roots = self.inverses.transpose(0, 2, 1)  # (c or 1, d, d)
+        shifts = self.means[:, None] @ roots  # (c, 1, d)
+        out = np.empty((len(X), c))
+        for rows in row_blocks(len(X), c * d, BLOCK_VALUES):
+            out[rows] = (self.constants[:, None] - 0.5 * np.square(X[rows] @ roots - shifts).sum(2)).T
+        return out
+
+
+def _scatters(X: Floats, weights: Floats) -> Floats:
+    """Return the weighted sums of x x', (c, d, d)."""
+    n, d = X.shape
+    sums = np.zeros((weights.shape[1], d, d))
+    for rows in row_blocks(n, weights.shape[1] * d, BLOCK_VALUES):
+        sums += (weights[rows].T[:, None] * X[rows].T) @ X[rows]
+    return sums
+
+
+def overall_covariance(X: Floats, rounding: Floats) -> Floats:
+    """Return the covariance of all rows, made positive definite."""
+    centered = X - X.mean(0)
+    S: Floats = centered.T @ centered / len(X) + np.diag(rounding)
+    S += RIDGE * np.trace(S) / len(S) * np.eye(len(S))
+    return S
+
+
+def rounding_variance(X: Floats) -> Floats:
+    """Return for each column the variance that rounding hides (Sheppard): the squared median gap of its values / 12."""
+    gaps = np.zeros(X.shape[1])
+    for j, column in enumerate(X.T):
+        if len(values := np.unique(column)) > 1:
+            gaps[j] = np.median(np.diff(values))
+    return gaps**2 / 12
+
+
+def gaussian_mixture(X: Floats, start: Labels, n_clusters: int, *, tied: bool) -> Gaussians:
+    """Return the mixture that expectation maximisation reaches from a partition."""
+    rounding = rounding_variance(X)
+    overall, before = overall_covariance(X, rounding), -np.inf
+    weights = np.eye(n_clusters)[start]
+    for _ in range(MAX_ITER):
+        model = Gaussians.fit(X, weights, overall, rounding, tied=tied)
+        log_joint = model.log_joint(X)
+        top = log_joint.max(1, keepdims=True)
+        weights = np.exp(log_joint - top)
+        total = weights.sum(1, keepdims=True)
+        weights /= total
+        value = float((top + np.log(total)).mean())
+        if value - before < TOL:
+            break
+        before = value
+    return model
