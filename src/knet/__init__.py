@@ -7,19 +7,23 @@ if TYPE_CHECKING:
     from knet.advanced import Advanced
     from knet.estimator import KNet
     from knet.explore.scan import scan
+    from knet.model.blocks import Labeler
     from knet.model.file import load
     from knet.model.light import LightModel, load_light
+    from knet.show import plots
 
-__all__ = ["Advanced", "KNet", "LightModel", "__version__", "load", "load_light", "scan"]
+__all__ = ["Advanced", "KNet", "Labeler", "LightModel", "__version__", "load", "load_light", "plots", "scan"]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Advanced": "knet.advanced",
     "KNet": "knet.estimator",
+    "Labeler": "knet.model.blocks",
     "LightModel": "knet.model.light",
     "load": "knet.model.file",
     "load_light": "knet.model.light",
+    "plots": "knet.show",
     "scan": "knet.explore.scan",
 }
 
@@ -28,7 +32,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `knet --help` need not wait for torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'knet' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    home = import_module(_HOMES[name])
+    value = getattr(home, name, None) or import_module(f"{home.__name__}.{name}")  # `plots` is a module
     globals()[name] = value
     return value
 
