@@ -20,7 +20,7 @@ Examples
 
 from knet.dask.lazy import label, predict, predict_proba, score_samples, transform
 from knet.dask.statistics import drift, summarize
-from knet.dask.training import fit, refine, sample
+from knet.dask.training import fit, sample
 
 __all__ = [
     "drift",
@@ -28,7 +28,6 @@ __all__ = [
     "label",
     "predict",
     "predict_proba",
-    "refine",
     "sample",
     "score_samples",
     "summarize",
