@@ -369,7 +369,7 @@ def _host_state() -> tuple[Any, ...]:
 
 def _check_fit(model: KNet, X: Any, rng: Generator) -> None:
     """Raise if a result is not finite, out of range, or depends on the batch, the order or the threads."""
-    values = model._validate(X)
+    values = model._rows(X)
     labels, proba, score = model.predict(values), model.predict_proba(values), model.score_samples(values)
     _check_labels(labels, model.n_clusters)
     order = rng.permutation(len(values))
