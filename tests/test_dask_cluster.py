@@ -151,7 +151,9 @@ def test_reductions_on_processes(client, model, frame):
     np.testing.assert_allclose(found.means, groups.mean(), rtol=1e-9)
     drift = knet.dask.drift(model, ddf, reference=frame)
     assert drift.size_shift == 0
-    assert drift.unfamiliar == found.unfamiliar == (model.score_samples(frame) < model.predictor_.threshold(0.01)).mean()
+    assert (
+        drift.unfamiliar == found.unfamiliar == (model.score_samples(frame) < model.predictor_.threshold(0.01)).mean()
+    )
 
 
 def test_fits_run_on_the_workers_through_joblib(client, frame):
