@@ -15,7 +15,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from knet.train.learner import Learner
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_blobs, make_circles, make_moons
 from threadpoolctl import threadpool_limits
 
@@ -23,6 +22,7 @@ from knet import Advanced, KNet
 from knet.datasets import make_spirals
 from knet.metrics import ari
 from knet.train import keep
+from knet.train.training import Trainer
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -45,7 +45,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def patched(variant: str) -> AbstractContextManager[object]:
     """Return the change of the code that a variant needs, if no parameter makes it."""
     if variant == "no Algorithm 1":  # the state after following the start is kept
-        return patch.object(Learner, "_iterations", lambda *arguments: iter(()))
+        return patch.object(Trainer, "_iterations", lambda *arguments: iter(()))
     return patch.object(keep, "MAX_LOSS", math.inf) if variant == "last iteration kept" else nullcontext()
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from knet.datasets.public_files import PUBLIC_FILES, download, file_hash
+from benchmarks.public_files import PUBLIC_FILES, download, file_hash
 
 
 def main(arguments: list[str] | None = None) -> int:

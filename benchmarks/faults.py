@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+import knet
 from benchmarks import fault_dask
 from benchmarks.fault_runs import count_events, limit_files, limit_memory, random_kill, run, start, wait
 from benchmarks.fault_writers import OLD, WRITERS, Writer, make_inputs, model_arguments
@@ -26,12 +28,12 @@ Row = list[str | int]
 
 
 LIBRARIES = ("matplotlib.figure", "onnx", "onnxruntime", "onnxscript", "torch", "sklearn.cluster", "pyarrow.parquet")
-MODULES = ("cli.app", "cli.columns", "cli.progress", "export", "plots", "report", "stability", "model_file")
 
 
 def imports() -> None:
-    """Import the libraries of all commands, before the processes are forked, on one thread."""
-    for name in (*LIBRARIES, *(f"knet.{module}" for module in MODULES)):
+    """Import the libraries and the modules of all commands, before the processes are forked, on one thread."""
+    modules = [module.name for module in walk_packages(knet.__path__, "knet.")]
+    for name in (*LIBRARIES, *(name for name in modules if not name.endswith("__main__"))):
         import_module(name)
 
 

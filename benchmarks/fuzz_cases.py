@@ -21,6 +21,7 @@ import pyarrow.parquet as pa_parquet
 import torch
 from numpy.random import Generator
 from safetensors.torch import save
+from scipy.sparse import csr_array
 
 from knet import Advanced, KNet, load
 from knet.cli.columns import read_to_fit
@@ -100,7 +101,7 @@ def model_raw(rng: Generator, folder: Path) -> bool:
     """Load a damaged model file."""
     path = folder / "m"
     path.write_bytes(damage(model_bytes(), rng))
-    return path.read_bytes() == model_bytes() or _use_model(path)
+    return path.read_bytes() == model_bytes() or use_model(path)
 
 
 def model_crafted(rng: Generator, folder: Path) -> bool:
@@ -112,12 +113,17 @@ def model_crafted(rng: Generator, folder: Path) -> bool:
             _change_value(header, rng)
         else:
             _change_array(tensors, rng)
-    text = json.dumps(header)
+    text = "[" * 100_000 if rng.random() < 0.01 else json.dumps(header)  # a parser may run out of stack
+    path = folder / "m"
+    write_model(path, text, tensors)
+    return use_model(path)
+
+
+def write_model(path: Path, text: str, tensors: dict[str, torch.Tensor]) -> None:
+    """Write a model file of any header and arrays, with a valid digest."""
     known = {name: value for name, value in tensors.items() if value.dtype != torch.bfloat16}
     digest = light.digest_of(text, {name: value.numpy() for name, value in known.items()})
-    path = folder / "m"
     path.write_bytes(save(tensors, {"format": light.FORMAT, "header": text, "digest": digest}))
-    return _use_model(path)
 
 
 def _change_value(header: dict[str, Any], rng: Generator) -> None:
@@ -166,7 +172,7 @@ def _change_array(tensors: dict[str, torch.Tensor], rng: Generator) -> None:
             tensors[name] = torch.cat([value, value]) if value.ndim else value.clone()
 
 
-def _use_model(path: Path) -> bool:
+def use_model(path: Path) -> bool:
     """Load a model file as the commands do; if it is accepted, it must label rows."""
     try:
         load(path)
@@ -277,10 +283,19 @@ def _of_one_value(X: Any, rng: Generator) -> Any:
     return X
 
 
+def _damaged_sparse(X: Any, rng: Generator) -> Any:
+    """Return a sparse matrix, often with an index beyond its shape."""
+    matrix = csr_array(X)
+    if matrix.nnz:
+        matrix.indices[rng.integers(matrix.nnz)] = [0, -1, X.shape[1], 2**31 - 1][rng.integers(4)]
+    return matrix
+
+
 STRANGE: list[Callable[[Any, Generator], Any]] = [
     _with_extremes,
     _of_other_type,
     _of_one_value,
+    _damaged_sparse,
     lambda X, rng: np.ma.MaskedArray(X, rng.random(X.shape) < 0.1),
     lambda X, rng: OBJECTS[rng.integers(len(OBJECTS))],
     lambda X, rng: X[0] if len(X) else X[None],
@@ -369,10 +384,10 @@ def _host_state() -> tuple[Any, ...]:
 
 def _check_fit(model: KNet, X: Any, rng: Generator) -> None:
     """Raise if a result is not finite, out of range, or depends on the batch, the order or the threads."""
-    values = model._validate(X)
+    values = model._rows(X)
     labels, proba, score = model.predict(values), model.predict_proba(values), model.score_samples(values)
     _check_labels(labels, model.n_clusters)
-    order = rng.permutation(len(values))
+    order = rng.permutation(values.shape[0])
     with limit_threads(2):
         again = KNet(**model.get_params(deep=False)).fit(X)
     rules = {

@@ -103,19 +103,20 @@ PARTITIONS: dict[str, Callable[[], Data]] = {
 
 def follow(name: str, seed: int = 0) -> dict[str, float]:
     """Train from a given partition; return the agreement of training rows and of new rows with it."""
-    from knet import KNet
+    from knet import KNet, estimator
     from knet.metrics import ari
-    from knet.start.choice import choose_start
-    from knet.train import plan
+    from knet.prepare.training_rows import Prepared
+    from knet.start.choice import Start, choose_start
 
     X, y = PARTITIONS[name]()
     order = np.random.default_rng(seed).permutation(len(X))
     train, new = order[: 3 * len(X) // 4], order[3 * len(X) // 4 :]
 
-    def given(rows: np.ndarray, n_clusters: int, rng: np.random.RandomState) -> object:
-        return replace(choose_start(rows[:500], 2, rng), labels=y[train])  # the rows are all training rows, in order
+    def given(prepared: Prepared, n_clusters: int, sigma_scale: float, rng: np.random.RandomState) -> Start:
+        start = choose_start(prepared, 2, sigma_scale, rng)  # few clusters are faster, and the choice is not used
+        return replace(start, labels=y[train][start.rows])
 
-    with patch.object(plan, "choose_start", given), warnings.catch_warnings(action="ignore"):
+    with patch.object(estimator, "choose_start", given), warnings.catch_warnings(action="ignore"):
         model = KNet(len(set(y)), random_state=seed).fit(X[train])
     return {"training": ari(y[train], model.labels_), "new": ari(y[new], model.predict(X[new]))}
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from knet.train.plan import START_ROWS
 from sklearn.datasets import make_blobs
 
 from benchmarks.generated_battery import generated
@@ -26,9 +25,10 @@ from benchmarks.quality import datasets
 from knet.arrays import Floats, Labels
 from knet.metrics import ari, rand_index
 from knet.prepare.scaling import learn_scaling
+from knet.prepare.training_rows import MAX_ROWS
 from knet.start import columns
 from knet.start.candidates import METHODS, Pool
-from knet.start.choice import choose_start
+from knet.start.choice import choose_from
 from knet.start.judge import Judge, Verdict, choose
 from knet.threads import one_blas_thread
 
@@ -170,7 +170,6 @@ RULES: dict[str, Rule] = {
     "without graphs": partial(without_parts, parts=("graph",)),
     "without genie": partial(without_parts, parts=("genie",)),
     "without mixtures": partial(without_parts, parts=("mixture",)),
-    "without gaussian affinity": partial(without_parts, parts=("gaussian",)),
     **{
         f"only {method}": partial(single, method=method)
         for method in ("graph 10", "genie 0.3", "k-means", "full mixture from k-means", "tied mixture from k-means")
@@ -184,19 +183,24 @@ def measure(X: Floats, truth: Labels, seed: int) -> Candidates:
     known, rng = truth > 0, np.random.RandomState(seed)
     n_clusters = len(np.unique(truth[known]))
     with one_blas_thread():
-        rows = columns.comparable_columns(X, rng)
-        pool = Pool(rows, n_clusters, int(rng.randint(2**31 - 1)))
-        judge = Judge(rows, pool.near)
+        pool, judge = pool_and_judge(X, n_clusters, rng)
         made = {method: pool.partition(method, n_clusters) for method in METHODS}
         made = {method: own for method, own in made.items() if np.bincount(own, minlength=n_clusters).all()}
         verdicts = [judge.measure(own) for own in made.values()]
     scores = np.array([ari(truth[known], own[known]) for own in made.values()])
-    return Candidates(tuple(made), list(made.values()), verdicts, judge.structure, rows.shape[1], scores)
+    return Candidates(tuple(made), list(made.values()), verdicts, judge.structure, pool.X.shape[1], scores)
+
+
+def pool_and_judge(X: Floats, n_clusters: int, rng: np.random.RandomState) -> tuple[Pool, Judge]:
+    """Return what makes the candidates and what measures them, as in a fit."""
+    rows = columns.comparable_columns(X, rng)
+    pool = Pool(rows, n_clusters, int(rng.randint(2**31 - 1)))
+    return pool, Judge(rows, pool.near)
 
 
 def scaled(data: DataSet, seed: int, kind: str = "auto") -> tuple[Floats, list[Labels]]:
     """Return the rows that a start is chosen on, and their labelings."""
-    drawn = np.sort(np.random.RandomState(seed).permutation(len(data.X))[:START_ROWS])
+    drawn = np.sort(np.random.RandomState(seed).permutation(len(data.X))[:MAX_ROWS])
     X = data.X.astype(np.float64)
     return learn_scaling(X, kind)(X[drawn]), [truth[drawn] for truth in data.labelings]
 
@@ -246,8 +250,9 @@ def chosen_score(data: DataSet, seed: int, kind: str, *, spread: bool) -> float:
         known = truth > 0
         n_clusters, rng = len(np.unique(truth[known])), np.random.RandomState(seed)
         spreading = columns.spread_few_values if spread else lambda rows, rng: rows
-        with patch.object(columns, "spread_few_values", spreading):
-            found.append(ari(truth[known], choose_start(X, n_clusters, rng).labels[known]))
+        with patch.object(columns, "spread_few_values", spreading), one_blas_thread():
+            labels = choose_from(*pool_and_judge(X, n_clusters, rng), n_clusters).labels
+        found.append(ari(truth[known], labels[known]))
     return max(found)
 
 

@@ -11,11 +11,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from scipy.spatial.distance import pdist
 
 from benchmarks.algorithms import ALGORITHMS, run_knet_paper
+from benchmarks.paper_data import load_paper
 from benchmarks.plan import ROWS_PERCENT, Plan, expected_seconds
+from benchmarks.public_files import PUBLIC_FILES
 from benchmarks.results import Job, Store, versions
 from benchmarks.tasks import Labels, Outcome, Rows, Task
-from knet.datasets import load_paper
-from knet.datasets.public_files import PUBLIC_FILES
 from knet.metrics import accuracy, ari, nmi
 
 MEDIAN_ROWS = 3_000  # the median distance is that of all pairs of so many rows

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knet import datasets
-from knet.datasets import PAPER_DATASETS, load_paper, public_files
-from knet.datasets.public_files import PublicFile, download, read_cancer, read_faces, read_pgm, read_rcv
+from benchmarks import public_files
+from benchmarks.paper_data import PAPER_DATASETS, load_paper
+from benchmarks.public_files import PublicFile, download, read_cancer, read_faces, read_pgm, read_rcv
 
 SHARED = Path(__file__).parents[2] / "shared" / "datasets" / "paper"
 SHAPES = {
@@ -82,6 +82,7 @@ def test_missing_public_files_are_named_with_where_to_get_them(tmp_path, name):
     for file in public_files.PUBLIC_FILES[name]:
         assert file.name in str(caught.value)
         assert file.url in str(caught.value)
+    assert f"python -m benchmarks.download FOLDER {name}" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -227,7 +228,7 @@ def test_download_fetches_once_and_leaves_nothing_unfinished(tmp_path, published
     assert (folder / "file").read_text() == "content"
     published(b"other", "more").unlink()
     with pytest.raises(OSError, match="source could not be downloaded"):
-        datasets.download("cancer", folder)
+        download("cancer", folder)
     assert [path.name for path in folder.iterdir()] == ["file"]
 
 

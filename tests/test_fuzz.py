@@ -1,5 +1,6 @@
 """A short form of `make fuzz` and `make faults`, and that both can find something."""
 
+import json
 import os
 import signal
 import subprocess
@@ -55,6 +56,23 @@ def test_a_case_repeats_and_can_be_replayed(capsys):
     assert capsys.readouterr().out.strip() == fuzz.run_case("model-crafted", 7)[0]
     assert fuzz.main(["csv", "--cases", "5"]) == 0
     assert "seeds from 0" in capsys.readouterr().out
+
+
+def test_crafted_files_are_refused_for_what_was_changed(tmp_path):
+    header, tensors = fuzz_cases.model_content()
+    path = tmp_path / "m"
+
+    def accepted(header, tensors):
+        fuzz_cases.write_model(path, json.dumps(header), tensors)
+        return fuzz_cases.use_model(path)
+
+    assert accepted(header, tensors)
+    assert not accepted({**header, "format_version": 1}, tensors)
+    assert not accepted({name: value for name, value in header.items() if name != "unit_length"}, tensors)
+    for name in ("encoder.weights.0", "encoder.biases.0"):  # with an axis of restarts, as in older files
+        assert not accepted(header, {**tensors, name: tensors[name][None].contiguous()})
+    for name in ("places", "hinge_slopes", "score_quantiles"):  # there is no model without certainty
+        assert not accepted(header, {own: value for own, value in tensors.items() if own != name})
 
 
 def test_broken_promises_are_unsound(rng):

@@ -1,6 +1,7 @@
 """More rows than one machine can store: lazy results on Dask collections, fits on a sample of them, folders of files.
 
-Imports the estimator, `blocks`, `model_file` and `tables`. Needs the extra `dask`.
+Imports the estimator, `explore`, `files`, `model`, `parameters`, `rows`, `tables`, `threads` and `train`.
+Needs the extra `dask`.
 
 The model is one node of the Dask graph: every worker fetches it once, and every task refers to it. If a worker dies,
 its blocks are recomputed. Without a cluster, Dask uses threads of this process.
@@ -20,7 +21,7 @@ Examples
 
 from knet.dask.lazy import label, predict, predict_proba, score_samples, transform
 from knet.dask.statistics import drift, summarize
-from knet.dask.training import fit, refine, sample
+from knet.dask.training import fit, sample
 
 __all__ = [
     "drift",
@@ -28,7 +29,6 @@ __all__ = [
     "label",
     "predict",
     "predict_proba",
-    "refine",
     "sample",
     "score_samples",
     "summarize",

@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -92,10 +93,9 @@ def plan(data: str, folder: Path) -> list[FilePart]:
     """Return the parts of all files of a pattern or folder; the output folder mirrors the input folder."""
     base, files = _files(data, folder)
     parts = [part for file in files for part in _split(file, folder / file.relative_to(base))]
-    outputs = [part.output for part in parts]
-    if len(set(outputs)) < len(outputs):
-        twice = next(path for path in outputs if outputs.count(path) > 1)
-        raise ValueError(f"Two input files would write {twice}. Write the labels of each into another folder.")
+    path, count = Counter(part.output for part in parts).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"Two input files would write {path}. Write the labels of each into another folder.")
     return parts
 
 
@@ -152,39 +152,41 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
         if folder.is_dir() and any(path.suffix != UNFINISHED_SUFFIX for path in folder.iterdir()):
             raise FileExistsError(f"The folder {folder} is not empty, and knet did not write it. Choose another one.")
         _claim(stamp, job)
-    found = _read_stamp(stamp)
-    if {name: found.get(name) for name in job.stamp} == job.stamp:
+    try:
+        found = json.loads(stamp.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{stamp} cannot be read. Remove the folder, or choose another one.") from error
+    different = {name for name, value in job.stamp.items() if found.get(name) != value}
+    if not different:
         return
     if not force:
-        different = {name for name, value in job.stamp.items() if found.get(name) != value}
-        if different == {"reject"}:
-            raise FileExistsError(
-                f"The folder {folder} contains labels of this model with {_reject_option(found.get('reject'))}, and "
-                f"this run has {_reject_option(job.ref.reject)}. Choose another folder, or use --force to replace them."
-            )
-        if "model" not in different:
-            raise FileExistsError(f"The folder {folder} contains other columns of this model. Choose another one.")
-        raise FileExistsError(
-            f"The folder {folder} contains the labels of another model ({str(found.get('model'))[:12]}..., this one is "
-            f"{job.ref.fingerprint[:12]}...). Choose another folder, or use --force to replace them."
-        )
+        raise FileExistsError(f"The folder {folder} contains {_contents(found, different, job)}")
     for path in folder.rglob("*.parquet"):
-        if _metadata(path) is not None:
+        if _metadata(path):
             path.unlink()
     stamp.unlink()
     _claim(stamp, job)
 
 
-def _reject_option(share: float | None) -> str:
-    return "no --reject" if share is None else f"--reject {share}"
+def _contents(found: Mapping[str, Any], different: set[str], job: Job) -> str:
+    """Return what a folder of another job contains, and what to do."""
+    advice = "Choose another folder, or use --force to replace them."
+    if "model" in different:
+        ours, theirs = job.ref.fingerprint[:12], str(found.get("model"))[:12]
+        return f"the labels of another model ({theirs}..., this one is {ours}...). {advice}"
+    if different == {"reject"}:
+        theirs, ours = (
+            "no --reject" if share is None else f"--reject {share}" for share in (found.get("reject"), job.ref.reject)
+        )
+        return f"labels of this model with {theirs}, and this run has {ours}. {advice}"
+    return "other columns of this model. Choose another one."
 
 
 def _claim(stamp: Path, job: Job) -> None:
     """Write the model's fingerprint into its folder; if two runs start at the same time, the first one writes it."""
     stamp.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"knet": __version__, **job.stamp}, indent=1)
     with suppress(FileExistsError):
-        write_whole(stamp, text.encode(), overwrite=False)
+        write_whole(stamp, json.dumps({"knet": __version__, **job.stamp}, indent=1).encode(), overwrite=False)
 
 
 def remove_stale(parts: list[FilePart]) -> None:
@@ -192,25 +194,16 @@ def remove_stale(parts: list[FilePart]) -> None:
     planned, sources = {part.output for part in parts}, {part.source for part in parts}
     for folder in {path.parent for path in planned if path.parent.is_dir()}:
         for path in set(folder.glob("*.parquet")) - planned:
-            if ((_metadata(path) or {}).get("source") or [None])[0] in sources:
+            if _metadata(path).get("source", [None])[0] in sources:
                 path.unlink()
 
 
-def _read_stamp(path: Path) -> dict[str, Any]:
+def _metadata(path: Path) -> dict[str, Any]:
+    """Return the facts that knet wrote into an output file; none if there is no file, or knet did not write it."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read. Remove the folder, or choose another one.") from error
-    return found
-
-
-def _metadata(path: Path) -> dict[str, Any] | None:
-    """Return the facts that knet wrote into an output file; None if there is no file, or knet did not write it."""
-    try:
-        found = (pa_parquet.read_metadata(path).metadata or {}).get(KEY)
+        return dict(json.loads((pa_parquet.read_metadata(path).metadata or {}).get(KEY, b"{}")))
     except (OSError, pa.ArrowException):
-        return None
-    return None if found is None else dict(json.loads(found))
+        return {}
 
 
 def label_part(part: FilePart, job: Job) -> Done:
@@ -221,12 +214,10 @@ def label_part(part: FilePart, job: Job) -> Done:
         raise FileNotFoundError(
             f"The worker on {socket.gethostname()} cannot read {part.source}. Put it where all workers can read it."
         ) from error
-    origin = {
-        **job.stamp,
-        "source": [part.source, source.st_size, source.st_mtime_ns, part.groups and list(part.groups)],
-    }
+    groups = part.groups and list(part.groups)  # as JSON returns them
+    origin = {**job.stamp, "source": [part.source, source.st_size, source.st_mtime_ns, groups]}
     found = _metadata(part.output)
-    if found is not None and {name: found.get(name) for name in origin} == origin:
+    if origin.items() <= found.items():
         return Done(found["rows"], found["sizes"], skipped=True)
     part.output.parent.mkdir(parents=True, exist_ok=True)
     with limit_threads(job.threads):
@@ -296,17 +287,13 @@ def cluster(spec: str) -> Iterator[Client]:
 
 @contextmanager
 def _quiet_logs() -> Iterator[None]:
-    """Silence the logs of Dask: if its scheduler is lost, they contain tracebacks, and our own error says it."""
-    names = ("distributed", "distributed.client", "distributed.core", "distributed.comm", "asyncio", "tornado")
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
+    """Silence the logs: if Dask loses its scheduler, they contain tracebacks, and our own error says it."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 def _check_workers(client: Client, spec: str) -> None:

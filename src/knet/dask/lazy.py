@@ -1,11 +1,11 @@
 """Lazy results on Dask collections: labels, memberships, scores and embeddings, block by block."""
 
+import os
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 try:
     import dask
@@ -16,23 +16,12 @@ except ImportError as error:
     raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet import parameters as rules
-from knet.dask.tree import reduce_blocks
-from knet.model.blocks import (
-    ModelOrPath,
-    ModelRef,
-    check_kept,
-    check_outputs,
-    columns,
-    label_block,
-    numbered_columns,
-    resolve_model,
-)
-from knet.model.file import load
+from knet.model.blocks import ModelOrPath, ModelRef, check_kept, check_outputs, columns, label_block
 from knet.model.light import LightModel
+from knet.rows.kinds import table_kind
 from knet.rows.numbers import check_column_types, float_dtype
 
-if TYPE_CHECKING:
-    from knet.estimator import KNet
+MERGED_AT_ONCE = 8  # results that one task merges
 
 
 def predict(model: ModelOrPath, X: Any, *, reject: float | None = None, threads: int = 1, device: str = "cpu") -> Any:
@@ -56,25 +45,22 @@ def predict(model: ModelOrPath, X: Any, *, reject: float | None = None, threads:
     labels : dask.array.Array, or dask.dataframe.Series named "label" with the index of X
         Clusters, in the blocks of X.
     """
-    return LazyModel(model, X, threads, device, reject).column("label", np.int64)
+    return LazyModel(model, X, threads, device, reject).output("label")
 
 
 def score_samples(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
     """Return how familiar each row is, lazily; parameters as in `predict`. For a DataFrame, a Series named "score"."""
-    lazy = LazyModel(model, X, threads, device)
-    return lazy.column("score", lazy.dtype)
+    return LazyModel(model, X, threads, device).output("score")
 
 
 def predict_proba(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
     """Return soft memberships, lazily; parameters as in `predict`. For a DataFrame, columns named proba_0, ..."""
-    lazy = LazyModel(model, X, threads, device)
-    return lazy.table("proba", lazy.light.n_clusters)
+    return LazyModel(model, X, threads, device).output("proba")
 
 
 def transform(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
     """Return psi(X), lazily; parameters as in `predict`. For a DataFrame, columns named embedding_0, ..."""
-    lazy = LazyModel(model, X, threads, device)
-    return lazy.table("embedding", lazy.light.predictor.centers.shape[1])
+    return LazyModel(model, X, threads, device).output("embedding")
 
 
 def label(
@@ -108,10 +94,9 @@ def label(
     keep = check_kept(keep, list(X.columns), ())
     names = [name for name in X.columns if name not in keep]
     lazy = LazyModel(model, X[names], threads, device, reject)
-    no_rows = np.empty((0, lazy.light.n_features), lazy.dtype)
-    made = columns(lazy.light.predictor, no_rows, check_outputs(outputs))
+    made = lazy.no_rows(check_outputs(outputs))
     meta = X._meta[check_kept(keep, list(X.columns), made)].assign(**made)
-    return X.map_partitions(_kept_columns, lazy.node, names, keep, list(outputs), lazy.dtype.name, threads, meta=meta)
+    return X.map_partitions(_kept_and_made, names, keep, list(outputs), *lazy.settings, meta=meta)
 
 
 class LazyModel:
@@ -119,81 +104,70 @@ class LazyModel:
 
     Attributes
     ----------
-    model : KNet or LightModel
-        The model, in this process.
     light : LightModel
-        The part of it that labels rows.
-    node : Delayed
-        The model as a node of the graph: the graph stores it once, and every task refers to it.
+        The part of the model that labels rows, in this process.
     X : Dask array or DataFrame
         The rows.
-    dtype : dtype
-        Of the numbers that the model receives and returns, by the rules for rows in memory: never half precision.
+    settings : tuple
+        The arguments of every task: the model as a node of the graph, which stores it once; the dtype of the numbers
+        that the model receives and returns, by the rules for rows in memory (never half precision); the threads.
     """
 
     def __init__(self, model: ModelOrPath, X: Any, threads: int, device: str, reject: float | None = None) -> None:
         rules.check_parameter("knet.dask", "threads", threads, [], [rules.integer(1)])
-        self.model, ref = resolve_model(model, device, load, reject)
-        self.light = self.model if isinstance(self.model, LightModel) else LightModel.of(self.model)
-        self.node = dask.delayed(
-            ref, name=f"knet-model-{dask.base.tokenize(ref.fingerprint, ref.path, device, reject)}", traverse=False
-        )
-        self.X, self.threads = check_collection(X), threads
-        self.dtype: np.dtype[Any] = float_dtype(checked_rows(self.model, example_row(self.X)))
+        ref = ModelRef.of(model, device, reject)
+        self.light: LightModel = ref.model
+        self.X = check_collection(X)
+        given = self.light if isinstance(model, str | os.PathLike) else model
+        dtype = float_dtype(given._rows(example_row(self.X)))
+        name = f"knet-model-{dask.base.tokenize(ref.fingerprint, ref.path, device, reject)}"
+        self.settings = (dask.delayed(ref, name=name, traverse=False), dtype.name, threads)
 
-    def column(self, output: str, dtype: DTypeLike) -> Any:
-        """Return an output that has one value per row."""
-        args = (self.node, output, self.dtype.name, self.threads)
-        if isinstance(self.X, da.Array):
-            return self.X.map_blocks(_column, *args, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype))
-        meta = pd.Series(np.empty(0, dtype), index=self.X._meta.index, name=output)
-        return self.X.map_partitions(_series, *args, meta=meta)
+    def output(self, name: str) -> Any:
+        """Return one output, with the blocks of X."""
+        meta = _arrange(self.no_rows((name,)), name, self.X._meta)
+        if isinstance(self.X, dd.DataFrame):
+            return self.X.map_partitions(_one_output, name, *self.settings, meta=meta)
+        shape: dict[str, Any] = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (self.X.chunks[0], meta.shape[1:])}
+        return self.X.map_blocks(_one_output, name, *self.settings, dtype=meta.dtype, meta=meta, **shape)
 
-    def table(self, output: str, count: int) -> Any:
-        """Return an output that has `count` values per row."""
-        args = (self.node, output, self.dtype.name, self.threads)
-        if isinstance(self.X, da.Array):
-            chunks, meta = (self.X.chunks[0], (count,)), np.empty((0, 0), self.dtype)
-            return self.X.map_blocks(_columns, *args, chunks=chunks, dtype=self.dtype, meta=meta)
-        names = numbered_columns(output, count)
-        meta = pd.DataFrame(np.empty((0, count), self.dtype), index=self.X._meta.index, columns=names)
-        return self.X.map_partitions(_frame, *args, meta=meta)
-
-    def reduce(self, block: Callable[..., Any], merge: Callable[..., Any], *args: Any) -> Any:
-        """Return the merged results of `block(rows, ref, dtype, threads, *args)` for all blocks, computed now."""
-        block = partial(_with_args, block, (self.dtype.name, self.threads, *args))
-        return reduce_blocks(self.X, block, merge, [self.node]).compute()
+    def no_rows(self, outputs: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return the chosen outputs of no rows: their names and types."""
+        return columns(self.light.predictor, np.empty((0, self.light.n_features), self.settings[1]), outputs)
 
 
-def checked_rows(model: "KNet | LightModel", rows: Any) -> Any:
-    """Return rows in memory as the model takes them, or raise what it raises."""
-    return model._rows(rows)
+def _one_output(block: Any, name: str, ref: ModelRef, dtype: str, threads: int) -> Any:
+    return _arrange(label_block(block, ref, (name,), dtype, threads), name, block)
 
 
-def _column(block: Any, ref: ModelRef, output: str, dtype: str, threads: int) -> NDArray[Any]:
-    return label_block(block, ref, (output,), dtype, threads)[output]
+def _arrange(made: dict[str, NDArray[Any]], name: str, block: Any) -> Any:
+    """Return the columns of one output as an array, or as a Series or DataFrame if the block is a table."""
+    if table_kind(block):
+        table = pd.DataFrame(made, index=block.index)
+        return table[name] if name in made else table
+    return made[name] if name in made else np.column_stack(list(made.values()))
 
 
-def _columns(block: Any, ref: ModelRef, output: str, dtype: str, threads: int) -> NDArray[Any]:
-    return np.column_stack(list(label_block(block, ref, (output,), dtype, threads).values()))
-
-
-def _series(part: Any, ref: ModelRef, output: str, dtype: str, threads: int) -> Any:
-    return pd.Series(_column(part, ref, output, dtype, threads), index=part.index, name=output)
-
-
-def _frame(part: Any, ref: ModelRef, output: str, dtype: str, threads: int) -> Any:
-    return pd.DataFrame(label_block(part, ref, (output,), dtype, threads), index=part.index)
-
-
-def _kept_columns(
-    part: Any, ref: ModelRef, names: list[str], keep: list[str], outputs: list[str], dtype: str, threads: int
+def _kept_and_made(
+    part: Any, names: list[str], keep: list[str], outputs: list[str], ref: ModelRef, dtype: str, threads: int
 ) -> Any:
     return part[keep].assign(**label_block(part[names], ref, outputs, dtype, threads))
 
 
-def _with_args(block: Callable[..., Any], args: tuple[Any, ...], rows: Any, number: int, ref: ModelRef) -> Any:
-    return block(rows, ref, *args)
+def merge_tree(parts: list[Any], merge: Callable[[list[Any]], Any]) -> Any:
+    """Merge the delayed results of all blocks and compute them now.
+
+    They are merged in order, a few at a time: the result has the same bits whichever worker computes a block, and when.
+    """
+    while len(parts) > 1:
+        starts = range(0, len(parts), MERGED_AT_ONCE)
+        parts = [dask.delayed(merge)(parts[start : start + MERGED_AT_ONCE]) for start in starts]
+    return parts[0].compute()
+
+
+def blocks_of(X: Any) -> list[Any]:
+    """Return the blocks of a checked collection as delayed arrays or tables, in order."""
+    return list(X.to_delayed() if isinstance(X, dd.DataFrame) else X.to_delayed().ravel())
 
 
 def check_collection(X: Any) -> Any:

@@ -1,25 +1,24 @@
-"""Fits on a uniform sample of a Dask collection, and the refinement of their centres on all rows."""
+"""Fits on a uniform sample of the rows of a Dask collection."""
 
-import copy
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import dask
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from knet import parameters as rules
-from knet.arrays import Floats
-from knet.dask.lazy import LazyModel, check_collection, example_row, predict
-from knet.dask.reductions import Drawn, LloydSums, draw, lloyd_sums, merge_drawn, merge_lloyd
+from knet.dask.lazy import blocks_of, check_collection, example_row, merge_tree, predict
 from knet.dask.statistics import describe_sample
-from knet.dask.tree import reduce_blocks
 from knet.estimator import KNet
-from knet.model.predictor import Clusters
-from knet.parameters import check_parameters
+from knet.model.light import LightModel
+from knet.rows.kinds import count_rows, table_kind, take_rows
 from knet.train.host import random_generator
 
 SAMPLE_ROWS = 50_000  # rows that `fit` loads into memory
-CONVERGED = 1e-4  # refinement stops if no centre moves further than this, in typical distances to a centre
 
 
 def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
@@ -43,10 +42,69 @@ def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
     return _draw(check_collection(X), n_rows, random_generator(random_state)).rows
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """The rows of some blocks that have the smallest keys: a uniform sample, since keys are independent of the rows.
+
+    Attributes
+    ----------
+    keys : ndarray of shape (n,)
+        A random number for every row.
+    positions : ndarray of shape (n,)
+        Positions of the rows in these blocks.
+    rows : ndarray or DataFrame of n rows
+        The rows themselves.
+    n_read : int
+        Number of rows of the blocks.
+    """
+
+    keys: NDArray[np.uint64]
+    positions: NDArray[np.int64]
+    rows: Any
+    n_read: int
+
+
 def _draw(X: Any, size: int, rng: np.random.RandomState) -> Drawn:
-    block = partial(draw, size=size, seed=int(rng.randint(np.iinfo(np.int32).max)))
-    drawn: Drawn = reduce_blocks(X, block, partial(merge_drawn, size=size)).compute()
+    seed = int(rng.randint(np.iinfo(np.int32).max))
+    parts = [dask.delayed(draw)(rows, number, size, seed) for number, rows in enumerate(blocks_of(X))]
+    drawn: Drawn = merge_tree(parts, partial(merge_drawn, size=size))
     return drawn
+
+
+def draw(block: Any, number: int, size: int, seed: int) -> Drawn:
+    """Draw at most `size` rows of a block; the keys depend only on the seed and the number of the block."""
+    n_rows = count_rows(block)
+    keys = np.random.Generator(np.random.Philox([seed, number])).integers(2**64 - 1, size=n_rows, dtype=np.uint64)
+    kept = _smallest(keys, size)
+    return Drawn(keys[kept], kept, take_rows(block, kept), n_rows)
+
+
+def merge_drawn(parts: Sequence[Drawn], size: int) -> Drawn:
+    """Keep the `size` smallest keys of samples of consecutive blocks."""
+    keys = np.concatenate([part.keys for part in parts])
+    kept = _smallest(keys, size)
+    first_place = np.cumsum([0, *(len(part.keys) for part in parts)])
+    first_row = np.cumsum([0, *(part.n_read for part in parts)])
+    own = np.split(kept, np.searchsorted(kept, first_place[1:-1]))
+    places = [own_places - first for own_places, first in zip(own, first_place, strict=False)]
+    return Drawn(
+        keys[kept],
+        np.concatenate([first + part.positions[at] for part, at, first in zip(parts, places, first_row, strict=False)]),
+        _join([take_rows(part.rows, at) for part, at in zip(parts, places, strict=True)]),
+        int(first_row[-1]),
+    )
+
+
+def _smallest(keys: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
+    """Return the places of the `size` smallest keys in their order; the first keys win ties."""
+    smallest: NDArray[np.int64] = np.sort(np.argsort(keys, kind="stable")[:size])
+    return smallest
+
+
+def _join(parts: list[Any]) -> Any:
+    """Concatenate tables or arrays; empty ones are left out because their dtypes may be wrong."""
+    filled = [part for part in parts if len(part)] or parts[:1]
+    return pd.concat(filled) if table_kind(filled[0]) else np.concatenate(filled)
 
 
 def fit(
@@ -56,11 +114,10 @@ def fit(
     sample_weight: None = None,
     *,
     sample_size: int = SAMPLE_ROWS,
-    refine: int = 0,
     threads: int = 1,
     device: str = "cpu",
 ) -> KNet:
-    """Fit a model to a sample of the rows in this process; the workers can then refine its centres on all rows.
+    """Fit a model to a sample of the rows, in this process.
 
     Parameters
     ----------
@@ -74,11 +131,8 @@ def fit(
         Weights are supported for rows in memory only.
     sample_size : int, default=50_000
         Number of rows to draw; see `sample`. The model's `random_state` decides which rows.
-    refine : int, default=0
-        Maximum number of iterations of Lloyd's algorithm that move the centres in the embedding. Each iteration is a
-        pass over all rows.
     threads, device
-        As in `predict`, for the refinement.
+        As in `predict`, for the labels.
 
     Returns
     -------
@@ -86,61 +140,20 @@ def fit(
         The same estimator, fitted. `labels_` is lazy, with a label for every row of X; `train_indices_` are positions
         in X; `extra_["reference"]` describes the sample for `drift`, and is saved with the model.
     """
-    check_parameters(type(model).__name__, model.get_params(deep=False))
+    rules.check_parameters(type(model).__name__, model.get_params(deep=False))
     if sample_weight is not None:
         raise TypeError(
             "sample_weight is supported for rows in memory only. Draw rows first, for example with "
             "knet.dask.sample(X, 50_000), and fit these with their weights."
         )
-    for name, value, minimum in (("sample_size", sample_size, 2), ("refine", refine, 0), ("threads", threads, 1)):
+    for name, value, minimum in (("sample_size", sample_size, 2), ("threads", threads, 1)):
         rules.check_parameter("knet.dask.fit", name, value, [], [rules.integer(minimum)])
     X = check_collection(X)
     example_row(X)
     drawn = _draw(X, sample_size, random_generator(model.random_state))
     model.fit(drawn.rows)
-    if refine:
-        _set_centers(model, *_lloyd(LazyModel(model, X, threads, device), refine))
-    model.extra_ = {**getattr(model, "extra_", {}), "reference": describe_sample(model, drawn.rows)}
+    reference = describe_sample(LightModel.of(model), drawn.rows)
+    model.extra_ = {**getattr(model, "extra_", {}), "reference": reference}
     model.train_indices_ = drawn.positions[model.train_indices_]
     model.labels_ = predict(model, X, threads=threads, device=device)
     return model
-
-
-def refine(model: KNet, X: Any, *, max_iter: int = 10, threads: int = 1, device: str = "cpu") -> KNet:
-    """Return a copy of the model whose centres are moved to the means of their rows in X by Lloyd's algorithm.
-
-    Each of at most `max_iter` iterations is a pass over X; they stop early if the centres converge. The centre of a
-    cluster without rows is not changed.
-    """
-    rules.check_parameter("knet.dask.refine", "max_iter", max_iter, [], [rules.integer(1)])
-    moved = copy.copy(model)
-    _set_centers(moved, *_lloyd(LazyModel(model, X, threads, device), max_iter))
-    for name in ("labels_", "train_indices_"):
-        moved.__dict__.pop(name, None)
-    return moved
-
-
-def _lloyd(lazy: LazyModel, max_iter: int) -> tuple[Floats, float]:
-    """Return the refined centres, and the mean squared distance to them per dimension."""
-    centers = lazy.model.cluster_centers_.astype(np.float64)
-    for _ in range(max_iter):
-        found: LloydSums = lazy.reduce(lloyd_sums, merge_lloyd, centers)
-        n_rows = found.counts.sum()
-        if n_rows == 0:
-            raise ValueError("X has no rows to refine the centres on.")
-        spread = found.inertia / n_rows / centers.shape[1]
-        means = found.sums / np.maximum(found.counts, 1)[:, None]
-        moved = np.where(found.counts[:, None] > 0, means, centers)
-        step = np.square(moved - centers).sum(1).max()
-        centers = moved
-        if step <= CONVERGED**2 * spread * centers.shape[1]:
-            break
-    return centers, spread
-
-
-def _set_centers(model: KNet, centers: Floats, spread: float) -> None:
-    """Replace the centres of a model."""
-    old = model.predictor_
-    tiny = float(np.finfo(old.centers.dtype).tiny) ** 0.5
-    model.predictor_ = replace(old, clusters=Clusters(centers.astype(old.centers.dtype), max(spread, tiny)))
-    model.cluster_centers_ = model.predictor_.centers

@@ -4,31 +4,24 @@ A `ModelRef` is sent to the workers. It contains the model, or the path of its f
 and keeps it. A block is processed in slices, so that the extra memory does not grow with the block.
 """
 
-import hashlib
 import json
 import os
-import pickle
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-try:  # installed with Dask, Spark and Ray; can also pickle an encoder that was defined in a script
-    from cloudpickle import dumps
-except ImportError:
-    from pickle import dumps
-
 from knet import parameters as rules
 from knet.arrays import Floats, row_blocks
 from knet.exceptions import ModelFileError, ZeroRowError
-from knet.model.light import LightModel, load_light
+from knet.model.light import LightModel, digest_of, load_light
 from knet.model.predictor import Predictor
-from knet.rows.kinds import column_names, table_kind, take_rows
+from knet.rows.kinds import admit, column_names, count_rows, select_columns, table_kind, take_rows
 from knet.rows.numbers import is_single
 from knet.threads import limit_threads
 
@@ -39,39 +32,33 @@ OUTPUTS = ("label", "proba", "score", "embedding")
 SLICE_ROWS = 65_536  # rows of a block that are converted to numbers at a time
 KEPT_MODELS = 4  # models that a process keeps loaded
 ModelOrPath: TypeAlias = "KNet | LightModel | str | os.PathLike[str]"
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class ModelRef:
-    """A reference to a model that can be sent to workers.
+    """A reference to a model, to be sent to workers."""
 
-    Attributes
-    ----------
-    fingerprint : str
-        Hash of the model's content; see `fingerprint`.
-    path : str, optional
-        The model file, which every worker reads itself; None if `payload` contains the model.
-    device : str
-        Device on which workers compute.
-    payload : bytes
-        The model, without anything that grows with the training rows.
-    reject : float, optional
-        Share of `KNet.predict` at which rows are rejected.
-    """
-
-    fingerprint: str
-    path: str | None
-    device: str
-    payload: bytes = field(default=b"", repr=False, compare=False)
-    reject: float | None = None
+    fingerprint: str  # hash of the model's content
+    path: str | None  # the model file, which every worker reads itself; None if the model is sent
+    device: str  # on which workers compute
+    reject: float | None  # share of `KNet.predict` at which rows are rejected
+    model: Any = field(repr=False, compare=False)  # a LightModel; None on a worker that reads the file
 
     @classmethod
     def of(cls, model: ModelOrPath, device: str = "cpu", reject: float | None = None) -> "ModelRef":
         """Return a reference to a fitted model, or to a model file that the workers can read too."""
-        return resolve_model(model, device, load_light, reject)[1]
+        light = light_model(model)
+        light.predictor.threshold(reject)  # an error now, not on a worker
+        path = os.path.abspath(model) if isinstance(model, str | os.PathLike) else None
+        return cls(fingerprint(light), path, device, reject, on_device(light, "cpu"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is sent: the model itself only if it is not in a file."""
+        return vars(self) | ({} if self.path is None else {"model": None})
 
     def load(self) -> LightModel:
-        """Return the model; each process reads or unpickles it once and then keeps it in memory."""
+        """Return the model; each process reads it once, or keeps the first one that it was sent."""
         with _LOADING:
             return _load(self)
 
@@ -79,29 +66,25 @@ class ModelRef:
 _LOADING = threading.Lock()
 
 
-def resolve_model(
-    model: ModelOrPath, device: str, read: Callable[[str], Any], reject: float | None = None
-) -> tuple[Any, ModelRef]:
-    """Return a fitted model and a reference to it; if `model` is a path, `read` reads the file once."""
+def light_model(model: ModelOrPath) -> LightModel:
+    """Return the part of a fitted model, or of a model file, that labels rows."""
+    if isinstance(model, LightModel):
+        return model
     if isinstance(model, str | os.PathLike):
-        path = os.path.abspath(os.fspath(model))
-        known = read(path)
-        ref = ModelRef(fingerprint(known), path, device, reject=reject)
-    else:
-        known, light = model, _light(model)
-        ref = ModelRef(fingerprint(light), None, device, dumps(on_device(light, "cpu")), reject)
-    _light(known).predictor.threshold(reject)  # an error now, not on a worker
-    return known, ref
+        return load_light(model)
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    return LightModel.of(model)
 
 
 @lru_cache(KEPT_MODELS)
 def _load(ref: ModelRef) -> LightModel:
     """Return the model of a reference."""
-    if ref.path is None:
-        unpickled: LightModel = pickle.loads(ref.payload)
-        return on_device(unpickled, ref.device)
+    if ref.model is not None:
+        return on_device(ref.model, ref.device)
     try:
-        model = load_light(ref.path)
+        model = load_light(str(ref.path))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"The worker on {socket.gethostname()} has no model file {ref.path}. Put it where all workers can read it, "
@@ -115,19 +98,9 @@ def _load(ref: ModelRef) -> LightModel:
     return on_device(model, ref.device)
 
 
-def _light(model: "KNet | LightModel") -> LightModel:
-    """Return the part of a fitted model that a worker needs."""
-    if isinstance(model, LightModel):
-        return model
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(model)
-    return LightModel.of(model)
-
-
-def fingerprint(model: "KNet | LightModel") -> str:
+def fingerprint(model: ModelOrPath) -> str:
     """Return a hash of everything that decides a row's label; saving and loading a model does not change it."""
-    light = _light(model)
+    light = light_model(model)
     predictor = light.predictor
     facts = {
         "sigma": predictor.sigma,
@@ -137,12 +110,8 @@ def fingerprint(model: "KNet | LightModel") -> str:
         "names": light.names,
         "table": light.extra.get("table"),
     }
-    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     arrays = predictor.arrays() | {f"encoder.{name}": value for name, value in predictor.encoder.state().items()}
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name}{array.dtype}{array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+    return digest_of(json.dumps(facts, sort_keys=True), arrays)
 
 
 def on_device(model: LightModel, device: str) -> LightModel:
@@ -155,57 +124,50 @@ def on_device(model: LightModel, device: str) -> LightModel:
     return replace(model, predictor=replace(model.predictor, encoder=encoder_on(encoder, device)))
 
 
-def slices(block: Any, model: LightModel, dtype: DTypeLike | None) -> Iterator[Floats]:
-    """Yield the rows of a block as checked numbers, `SLICE_ROWS` at a time; an empty block yields nothing."""
-    for rows in row_blocks(block.shape[0], max_rows=SLICE_ROWS):
-        yield model._rows(take_rows(block, rows), dtype)
+def in_slices(
+    block: Any, ref: ModelRef, dtype: DTypeLike, threads: int, work: Callable[[Predictor, Floats], Result]
+) -> list[Result]:
+    """Return `work(predictor, X)` for the rows of a block as checked numbers, `SLICE_ROWS` at a time.
 
-
-def numbered_columns(output: str, count: int) -> list[str]:
-    """Return the column names of an output with several values per row: proba_0, ... or embedding_0, ..."""
-    return [f"{output}_{k}" for k in range(count)]
+    An empty block is one slice without rows, whatever its columns. An error names the row of the block.
+    """
+    model, results = ref.load(), []
+    block = admit(block)
+    n_rows = count_rows(block)
+    with limit_threads(threads):
+        for rows in row_blocks(n_rows, max_rows=SLICE_ROWS) or [slice(0, 0)]:
+            X = model._rows(take_rows(block, rows), dtype) if n_rows else np.empty((0, model.n_features), dtype)
+            try:
+                results.append(work(model.predictor, X))
+            except ZeroRowError as error:
+                raise ZeroRowError(rows.start + error.row) from None
+    return results
 
 
 def columns(
     predictor: Predictor, X: Floats, outputs: Collection[str], reject: float | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the chosen outputs of some rows (label, proba, score, embedding) as named columns."""
-    out: dict[str, NDArray[Any]] = {"label": predictor.assign(X, reject)} if "label" in outputs else {}
-    if "proba" in outputs:
-        out |= _split("proba", predictor.memberships(X))
-    if "score" in outputs:
-        out["score"] = predictor.familiarity(X)
-    if "embedding" in outputs:
-        out |= _split("embedding", predictor.embed(X))
+    """Return the chosen outputs of some rows as named columns: label, proba_0 ..., score, embedding_0 ..."""
+    compute: dict[str, Callable[[], NDArray[Any]]] = {
+        "label": lambda: predictor.assign(X, reject),
+        "proba": lambda: predictor.memberships(X),
+        "score": lambda: predictor.familiarity(X),
+        "embedding": lambda: predictor.embed(X),
+    }
+    out: dict[str, NDArray[Any]] = {}
+    for name in (name for name in OUTPUTS if name in outputs):
+        values = compute[name]()
+        numbered = {f"{name}_{k}": column for k, column in enumerate(values.T.copy())} if values.ndim == 2 else None
+        out |= numbered or {name: values}
     return out
-
-
-def _split(output: str, values: Floats) -> dict[str, NDArray[Any]]:
-    return dict(zip(numbered_columns(output, values.shape[1]), values.T.copy(), strict=True))
 
 
 def label_block(
     block: Any, ref: ModelRef, outputs: Collection[str], dtype: DTypeLike, threads: int = 1
 ) -> dict[str, NDArray[Any]]:
     """Return the chosen outputs of the rows of a block, as named columns; an empty block has empty columns."""
-    model = ref.load()
-    with limit_threads(threads):
-        parts = [
-            _slice_columns(model.predictor, X, outputs, ref.reject, number * SLICE_ROWS)
-            for number, X in enumerate(slices(block, model, dtype))
-        ]
-        parts = parts or [columns(model.predictor, np.empty((0, model.n_features), dtype), outputs)]
+    parts = in_slices(block, ref, dtype, threads, lambda model, X: columns(model, X, outputs, ref.reject))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _slice_columns(
-    predictor: Predictor, X: Floats, outputs: Collection[str], reject: float | None, first_row: int
-) -> dict[str, NDArray[Any]]:
-    """Return the outputs of a slice; an error names the row of the block."""
-    try:
-        return columns(predictor, X, outputs, reject)
-    except ZeroRowError as error:
-        raise ZeroRowError(first_row + error.row) from None
 
 
 def check_outputs(outputs: Sequence[str]) -> tuple[str, ...]:
@@ -249,8 +211,7 @@ class Labeler:
     Examples
     --------
     >>> import pandas as pd
-    >>> from knet import KNet
-    >>> from knet.model.blocks import Labeler
+    >>> from knet import KNet, Labeler
     >>> from knet.datasets import make_moon
     >>> X, y = make_moon(300, random_state=0)
     >>> model = KNet(n_clusters=2, random_state=0).fit(pd.DataFrame(X, columns=["a", "b"]))
@@ -274,13 +235,13 @@ class Labeler:
 
     def __call__(self, batch: Any) -> Any:
         """Return the outputs for a batch in the type of the batch: pandas, polars, Arrow table or record batch."""
-        kind, present = table_kind(batch), column_names(batch)
-        names = self.ref.load().names or [name for name in present if name not in self.keep]
-        rows = batch.filter(names) if kind == "pandas" else batch.select([name for name in present if name in names])
+        present = column_names(batch)
+        rows = select_columns(batch, list(self.ref.load().names or [name for name in present if name not in self.keep]))
         dtype = np.float32 if is_single(rows) else np.float64
-        made: Mapping[str, Any] = label_block(rows, self.ref, self.outputs, dtype, self.threads)
+        made: dict[str, Any] = label_block(rows, self.ref, self.outputs, dtype, self.threads)
         kept = check_kept(self.keep, present, made)
+        kind = table_kind(batch)
         if kind == "pandas":
             return batch[kept].assign(**made)
-        result = {**{name: batch[name] for name in kept}, **made}
+        result = {name: batch[name] for name in kept} | made
         return type(batch).from_pydict(result) if kind == "arrow" else type(batch)(result)

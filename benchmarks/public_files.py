@@ -20,11 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from knet.datasets import Dataset
 from knet.files import whole_file
 
 logger = logging.getLogger(__name__)
-
-Dataset = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 class PublicFile(NamedTuple):
@@ -153,7 +152,7 @@ def read_public(name: str, folder: Path, random_state: int = 0) -> Dataset:
         needed = " and ".join(f"{file.name} (from {file.url})" for file in missing)
         raise FileNotFoundError(
             f"The folder {str(folder)!r} has neither {name}.csv with {name}_label.csv nor {needed}. "
-            f"knet.datasets.download({name!r}, folder) downloads the public files."
+            f"`python -m benchmarks.download FOLDER {name}` downloads the public files."
         )
     if name == "cancer":
         return read_cancer(paths[0])

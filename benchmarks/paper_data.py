@@ -5,12 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from knet.datasets.generated import make_moon, make_spirals
-from knet.datasets.public_files import PUBLIC_FILES, Dataset, read_public
+from benchmarks.public_files import PUBLIC_FILES, read_public
+from knet.datasets import Dataset, make_moon, make_spirals
 
 PAPER_DATASETS = ("moon", "spiral1", "spiral2", "cancer", "wine", "rcv", "face")
-
-
 DATA_FOLDER = "KNET_DATA"  # the environment variable that names the folder
 
 
@@ -19,7 +17,7 @@ def load_paper(name: str, folder: str | Path | None = None, random_state: int = 
 
     Prepared files, NAME.csv with NAME_label.csv, are used if the folder has them. Otherwise Moon and the spirals are
     generated, Wine is scikit-learn's copy, and Cancer, Face and RCV are read from their public files, with the paper's
-    preprocessing. Nothing is downloaded here: `download` does that.
+    preprocessing. Nothing is downloaded here: `python -m benchmarks.download` does that.
 
     Parameters
     ----------
@@ -35,12 +33,6 @@ def load_paper(name: str, folder: str | Path | None = None, random_state: int = 
     X : ndarray of shape (n_samples, n_features), float64
     y : ndarray of shape (n_samples,), int64
         Classes, numbered from 0.
-
-    Examples
-    --------
-    >>> X, y = load_paper("wine", folder=".")
-    >>> X.shape, len(set(y.tolist()))
-    ((178, 13), 3)
     """
     if name not in PAPER_DATASETS:
         raise ValueError(f"The paper has no dataset {name!r}; it has {', '.join(PAPER_DATASETS)}.")
@@ -64,7 +56,7 @@ def load_paper(name: str, folder: str | Path | None = None, random_state: int = 
         files = ", ".join(file.name for file in PUBLIC_FILES[name])
         raise FileNotFoundError(
             f"The dataset {name!r} needs a data folder with {name}.csv and {name}_label.csv, or with {files}: pass "
-            f"folder=..., or set {DATA_FOLDER}. knet.datasets.download({name!r}, folder) downloads the public files."
+            f"folder=..., or set {DATA_FOLDER}. `python -m benchmarks.download FOLDER {name}` downloads them."
         )
     return read_public(name, folder, random_state)
 

@@ -9,10 +9,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.datasets.public_files import Dataset
-
+Dataset = tuple[NDArray[np.float64], NDArray[np.int64]]
 Seed = int | np.random.Generator | np.random.RandomState | None
-
 
 THREE_ARM_GAP = 4.0  # radians between the arms of the paper's spiral, which are not evenly spaced
 
