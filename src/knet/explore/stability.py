@@ -17,7 +17,7 @@ from knet.estimator import KNet
 from knet.explore.display import html_table, rounded, to_frame
 from knet.explore.samples import Sample
 from knet.metrics import ari
-from knet.rows.kinds import count_rows, take_rows
+from knet.rows.kinds import admit, count_rows, take_rows
 from knet.start.judge import JUDGE_NEIGHBORS
 
 REFIT_ROWS = 2000  # the maximum number of rows from which the rows of a refit are drawn
@@ -137,6 +137,7 @@ def stability(model: KNet, X: Any, *, n_refits: int = 5, random_state: int = 0, 
     """
     if n_refits < 1:
         raise ValueError(f"n_refits must be at least 1. Got {n_refits} instead.")
+    X = admit(X)
     return agreement(model, X, model.predict(X), n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
 
 
