@@ -67,6 +67,10 @@ class Feature:
             return moment.strftime("%Y-%m-%d" if float(number).is_integer() else "%Y-%m-%d %H:%M")
         return f"{number:.0f}" if float(number).is_integer() and abs(number) < 1e7 else f"{number:.12g}"
 
+    def middle(self, median: float) -> str:
+        """Return a median as text, with about four digits; of dates, the day."""
+        return self.value(float(np.floor(median))) if self.kind == "date" else short_number(median)
+
     def cell(self, row: Floats) -> str:
         """Return what a row of numbers has in this column of the table, with about four digits."""
         own = row[list(self.places)]

@@ -82,17 +82,13 @@ def sample_rows(
 
 
 def _checked(labels: ArrayLike, n_rows: int, n_clusters: int) -> Labels:
-    """Return labels given by a caller as an array, or raise if they cannot be the labels of these rows."""
+    """Return labels given by a caller as an array, or raise if they cannot be the model's labels of these rows."""
     given = np.asarray(labels)
-    if given.shape != (n_rows,) or given.dtype.kind not in "iu":
+    is_whole = given.shape == (n_rows,) and given.dtype.kind in "iu"
+    if not is_whole or ((given < 0) | (given >= n_clusters)).any():
         raise ValueError(
-            f"'labels' must hold one integer for each of the {n_rows} rows of X. "
-            f"Got an array of shape {given.shape} and type {given.dtype} instead."
-        )
-    if n_rows and not (given.min() >= 0 and given.max() < n_clusters):
-        raise ValueError(
-            f"'labels' must be between 0 and {n_clusters - 1}, as returned by the model's predict. "
-            f"Got values from {given.min()} to {given.max()} instead."
+            f"'labels' must be those that the model's predict gives to the {n_rows} rows of X: one integer from 0 to "
+            f"{n_clusters - 1} for each row. Got an array of shape {given.shape} and type {given.dtype} instead."
         )
     return given.astype(np.int64)
 
