@@ -161,10 +161,10 @@ def agreement(
 def sample_stability(model: KNet, X: Any, rows: Sample, *, n_refits: int, random_state: int) -> Stability | None:
     """Return the stability on at most 2000 rows of a sample of X, for `knet fit` and the report.
 
-    The refits get these rows as X has them: sparse rows stay sparse. None if there are no refits, a single cluster, or
-    the user's own encoder, whose training may take long.
+    The refits get these rows as X has them: sparse rows stay sparse. None if there are no refits, a single cluster,
+    fewer rows than a refit needs, or the user's own encoder, whose training may take long.
     """
-    if n_refits == 0 or model.n_clusters == 1 or model.encoder is not None:
+    if n_refits == 0 or model.n_clusters == 1 or rows.n_rows < model.n_clusters or model.encoder is not None:
         return None
     few = rows.thin(REFIT_ROWS, random_state)
     return agreement(model, take_rows(X, few.rows), few.labels, n_refits=n_refits, random_state=random_state)

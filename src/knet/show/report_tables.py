@@ -90,8 +90,9 @@ def cluster_rows(rows: Sample, proba: Floats, stability: Stability | None, rules
     found = []
     for rule in rules:
         own = rows.labels == rule.cluster
-        is_unknown = stability is None or rule.cluster in stability.too_small
-        kept = np.nan if is_unknown else stability.clusters[rule.cluster]
+        kept = np.nan
+        if stability is not None and rule.cluster not in stability.too_small:
+            kept = float(stability.clusters[rule.cluster])
         found.append(ClusterRow(rule, float(own.mean()), float(proba[own].max(1).mean()), kept))
     return found
 
