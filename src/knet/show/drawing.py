@@ -47,13 +47,6 @@ def title(ax: Axes, title: str, *notes: str) -> None:
     ax.set_label(f"{title}: {small}" if small else title)
 
 
-def colorbar(ax: Axes, image: Any, label: str, **options: Any) -> None:
-    """Draw the scale of the colours of an image beside it."""
-    figure = ax.get_figure()
-    if figure is not None:
-        figure.colorbar(image, ax=ax, label=label, **options)
-
-
 def hidden_columns(n_columns: int) -> str:
     """Return a note on columns that are not drawn; empty if all are."""
     return f"{n_columns} column{'s' * (n_columns > 1)} not shown" if n_columns else ""

@@ -105,6 +105,7 @@ def history(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
     if model.best_iter_:
         ax.axvline(model.best_iter_, linestyle="--", **GREY_LINE)
     change.set_ylim(bottom=0)
+    ax.ticklabel_format(axis="y", useOffset=False)  # an offset would cover the note
     ax.set_xlabel("iteration")
     ax.set_xlim(0.5, max(1, model.n_iter_) + 0.5)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -153,7 +154,7 @@ def selection(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
     ax.bar_label(bars, fmt="%.3g", fontsize=7.5, padding=3)
     ax.set_yticks(places, [drawing.plain(row["method"], 40) for row in ordered], fontsize=8)
     ax.set_xlabel("conductance (lower is better; likelihood counts as well)", fontsize=8)
-    ax.margins(x=0.15)
+    ax.margins(x=0.25)
     ax.tick_params(axis="x", labelsize=8)
     drawing.title(ax, "Candidates for the start", f"chosen: {chosen}")
     return ax
@@ -226,7 +227,7 @@ def profiles(model: KNet, X: Any, ax: Axes | None = None, *, max_columns: int = 
     ax.set_xticks(np.arange(len(clusters)), **drawing.cluster_ticks(clusters))
     ax.set_yticks(np.arange(len(names)), names, fontsize=8 if len(names) <= 15 else 6)
     ax.set_xlabel("cluster")
-    drawing.colorbar(ax, image, "difference, in standard deviations", extend="both")
+    ax.figure.colorbar(image, ax=ax, label="difference, in standard deviations", extend="both")
     n_hidden = drawn.X.shape[1] - len(found)
     drawing.title(
         ax, "Profiles", "columns sorted by explained variance", drawing.hidden_columns(n_hidden), drawn.size_note
@@ -251,7 +252,7 @@ def explanation(model: KNet, X: Any, ax: Axes | None = None, *, max_columns: int
     ax.set_xticks(np.arange(len(order)), names, fontsize=8, rotation=40, ha="right", rotation_mode="anchor")
     texts = [f"{rule.cluster}: {drawing.plain(rule.text, 60)} ({rule.covers:.0%})" for rule in found.rules]
     ax.set_yticks(np.arange(len(clusters)), texts, fontsize=8 if len(clusters) <= drawing.MANY_CLUSTERS else 5.5)
-    drawing.colorbar(ax, image, "added to the probability")
+    ax.figure.colorbar(image, ax=ax, label="added to the probability")
     note = "rule, with the share of the cluster that satisfies it"
     drawing.title(ax, "What makes each cluster", note, drawing.hidden_columns(len(found.columns) - len(order)))
     return ax
