@@ -9,8 +9,8 @@ from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.exceptions import NotFittedError
 
 from knet import Advanced, KNet
-from knet.explore.explain import Explanation, _contributions, importance
-from knet.explore.features import Feature, describe_columns
+from knet.explore.explain import Explanation, _contributions
+from knet.explore.features import Feature, describe_columns, importance
 from knet.explore.rules import MAX_CONDITIONS, find_rules
 
 

@@ -11,12 +11,13 @@ from sklearn.exceptions import NotFittedError
 from knet import Advanced, KNet
 from knet.explore import samples
 from knet.model.predictor import Predictor
-from knet.show import views
 
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
-from knet.show import plots
+from knet.explore.features import Feature, importance
+from knet.show import drawing, planes, plots
+from knet.show.profiles import profiles
 
 FUNCTIONS = [
     plots.data,
@@ -83,7 +84,7 @@ def test_figure1_has_the_four_panels(case):
 def test_kernel_is_white_at_zero_and_ordered_by_cluster(case, ax):
     model, X = case
     K = np.asarray(plots.learned_kernel(model, X, ax).images[0].get_array())
-    assert plots.WHITE_TO_BLUE(0.0)[:3] == (1, 1, 1)
+    assert drawing.WHITE_TO_BLUE(0.0)[:3] == (1, 1, 1)
     assert 0 <= K.min() <= K.max() <= 1
     labels = np.sort(samples.sample_rows(model, X, plots.MATRIX_ROWS).labels)
     same = labels[:, None] == labels
@@ -120,7 +121,7 @@ def test_small_clusters_are_not_lost_in_a_sample():
 @pytest.mark.parametrize("n_features", [1, 2, 5])
 def test_any_width_becomes_a_plane(n_features):
     points = np.random.default_rng(0).normal(size=(20, n_features))
-    flat, note = views.plane(points)
+    flat, note = planes.plane(points)
     assert flat.shape == (20, 2)
     assert bool(note) == (n_features != 2)
 
@@ -129,7 +130,7 @@ def test_plane_keeps_the_distances_of_flat_data():
     rng = np.random.default_rng(0)
     flat = rng.normal(size=(30, 2))
     turned = flat @ np.linalg.qr(rng.normal(size=(6, 2)))[0].T
-    found, note = views.plane(turned)
+    found, note = planes.plane(turned)
     np.testing.assert_allclose(np.linalg.norm(found[0] - found[1]), np.linalg.norm(flat[0] - flat[1]))
     assert "100%" in note
 
@@ -150,11 +151,13 @@ def test_profiles_find_the_column_that_the_clusters_explain():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 100)
     X = np.column_stack([rng.normal(size=200), labels * 5 + rng.normal(size=200), np.ones(200)])
-    clusters, medians, explained = views.profiles(X, labels)
-    assert clusters.tolist() == [0, 1]
-    assert explained.argmax() == 1
-    assert explained[2] == 0
-    assert medians[1, 1] > 0.5 > -0.5 > medians[0, 1]
+    features = [Feature(name, "number", (j,)) for j, name in enumerate("abc")]
+    shares = importance(X, labels, features)
+    found = profiles(samples.Sample(np.arange(200), X, X, X, labels, 200), features, shares, 3)
+    assert found[0].name == "b"
+    assert found[2].explained == 0
+    assert found[0].deviations[1] > 0.5 > -0.5 > found[0].deviations[0]
+    assert found[2].deviations.tolist() == [0, 0]
 
 
 def test_silhouettes_name_the_spaces():
@@ -182,14 +185,33 @@ def test_selection_draws_every_candidate_and_marks_the_chosen(ax):
 
 
 @pytest.mark.parametrize("suffix", ["gif", "webp"])
-def test_animation_has_a_frame_per_iteration(tmp_path, suffix):
+def test_animation_has_a_frame_per_iteration(tmp_path, suffix, ax):
     from PIL import Image
 
     model, X = fitted(2)
-    with pytest.raises(ValueError, match="keep_embeddings=True"):
-        plots.animation(model, tmp_path / "none.gif")
+    for plot in (plots.iteration, lambda model: plots.animation(model, tmp_path / "none.gif")):
+        with pytest.raises(ValueError, match="keep_embeddings=True"):
+            plot(model)
     Psi = model.transform(X)
     model.embeddings_ = np.stack([Psi * scale for scale in (0.2, 0.5, 1.0)])
-    plots.animation(model, tmp_path / f"frames.{suffix}", size=200)
-    with Image.open(tmp_path / f"frames.{suffix}") as image:
+    path = tmp_path / f"frames.{suffix}"
+    plots.animation(model, path, size=200)
+    with Image.open(path) as image:
         assert image.n_frames == 3
+    with pytest.raises(FileExistsError, match=r"exists already\. Use overwrite=True"):
+        plots.animation(model, path, size=240)
+    with Image.open(path) as image:
+        assert image.size == (200, 200)
+    plots.animation(model, path, size=240, overwrite=True)
+    with Image.open(path) as image:
+        assert image.size == (240, 240)
+    model.best_iter_ = 1
+    titles = [plots.iteration(model, ax=ax, number=number).get_title(loc="left") for number in range(3)]
+    assert titles == ["Start", "The start is followed", "Iteration 1"]
+
+
+def test_methods_with_dollars_are_printed_not_interpreted(ax):
+    model, _ = fitted(2)
+    model.selection_ = [{"method": "$\\frac$ $x", "conductance": 0.2, "chosen": True}]
+    plots.selection(model, ax=ax).get_figure().canvas.draw()
+    assert ax.get_yticklabels()[0].get_text() == "\\$\\frac\\$ \\$x"

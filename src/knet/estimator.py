@@ -421,8 +421,8 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         random_state: int = 0,
         overwrite: bool = False,
     ) -> None:
-        """Write a report on the clusters of X to one offline HTML file; options as in `knet.show.page.report`."""
-        from knet.show.page import report
+        """Write a report on the clusters of X to one offline HTML file; options as in `knet.show.report.report`."""
+        from knet.show.report import report
 
         report(
             self,

@@ -125,7 +125,7 @@ def write_report(
     force: bool,
 ) -> None:
     """Write the report on the rows X; `labels` are their clusters if they are known already."""
-    from knet.show.page import report
+    from knet.show.report import report
 
     report(
         model,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from numpy.typing import NDArray
 from knet.arrays import Floats, Labels
 from knet.estimator import KNet
 from knet.explore.display import html_table, text_table, to_frame
-from knet.explore.features import Feature, describe_columns
+from knet.explore.features import Feature, describe_columns, importance
 from knet.explore.rules import Rule, find_rules
 from knet.explore.samples import POOL_ROWS, sample_rows
-from knet.show.views import explained_variance
+from knet.model.predictor import Predictor
 
 MAX_PREDICTIONS = 400_000  # rows that are labelled to find the contributions: they limit the time
 MIN_EXPLAINED_ROWS = 100
@@ -87,48 +88,31 @@ def explain(model: KNet, X: Any, *, max_rows: int = 1000, random_state: int = 0)
     Returns
     -------
     Explanation
-        `rules`, `importance` and `contributions`; `knet.show.plots.explanation` draws them.
+        `rules`, `importance` and `contributions`; `knet.plots.explanation` draws them.
     """
     drawn = sample_rows(model, X, POOL_ROWS, random_state=random_state)
     features = describe_columns(model, drawn.X)
     most = max(MIN_EXPLAINED_ROWS, MAX_PREDICTIONS // (MIN_ORDERS * (1 + len(features))))
     few = drawn.thin(min(max_rows, most), random_state)
-    rng = np.random.default_rng(random_state)
+    rng, memberships = np.random.default_rng(random_state), partial(_memberships, model.predictor_)
     return Explanation(
         rules=find_rules(drawn.X, drawn.labels, features, random_state),
         columns=[feature.name for feature in features],
         importance=importance(drawn.X, drawn.labels, features),
         rows=few.rows,
         labels=few.labels,
-        contributions=_contributions(_memberships(model), few.X, few.labels, drawn.X, features, rng),
+        contributions=_contributions(memberships, few.X, few.labels, drawn.X, features, rng),
     )
 
 
-def _memberships(model: KNet) -> Callable[[Floats], Floats]:
-    """Return the memberships as a function of rows; a row without a direction belongs to all clusters equally."""
-    predictor = model.predictor_
+def _memberships(predictor: Predictor, X: Floats) -> Floats:
+    """Return the memberships; a row without a direction, as columns of two rows may give, belongs to all equally."""
     if not predictor.preparation.unit_length:
-        return predictor.memberships
-
-    def of(X: Floats) -> Floats:
-        out = np.full((len(X), model.n_clusters), 1 / model.n_clusters)
-        has_direction = X.any(1)
-        out[has_direction] = predictor.memberships(X[has_direction])
-        return out
-
-    return of
-
-
-def importance(X: Floats, labels: Labels, features: Sequence[Feature]) -> Floats:
-    """Return the share of each column's variance that the clusters explain; categories count as one column."""
-    shares, variances = explained_variance(X, labels), X.var(0)
-    weights = [variances[list(feature.places)] for feature in features]
-    return np.array(
-        [
-            float(weight @ shares[list(feature.places)] / weight.sum()) if weight.sum() > 0 else 0.0
-            for feature, weight in zip(features, weights, strict=True)
-        ]
-    )
+        return predictor.memberships(X)
+    n_clusters, has_direction = len(predictor.centers), X.any(1)
+    out = np.full((len(X), n_clusters), 1 / n_clusters)
+    out[has_direction] = predictor.memberships(X[has_direction])
+    return out
 
 
 def _contributions(

@@ -1,6 +1,6 @@
 """What the columns of a model mean: the columns of the table that they come from, and how their values are written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from knet.arrays import Floats
+from knet.arrays import Floats, Labels
 from knet.estimator import KNet
-from knet.explore.samples import column_names
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTES_PER_DAY = 1440
-KINDS = ("number", "flag", "category", "date")  # those of a stored table, see `knet.tables`
+KINDS = {"number": "", "flag": "flag", "category": "category", "date": "date"}  # those that `knet.tables` stores
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class Feature:
     def condition(self, place: int, *, above: bool, threshold: float) -> str:
         """Return "column > threshold" or "column <= threshold" in words; the threshold may be an end of an interval."""
         if self.kind == "category":
-            level, others = self.levels[self.places.index(place)], [*self.levels]
-            others.remove(level)
+            level = self.levels[self.places.index(place)]
+            others = [other for other in self.levels if other != level]
             if above or len(others) != 1:
                 return f"{self.name} {'=' if above else '!='} {level}"
             return f"{self.name} = {others[0]}"
@@ -67,6 +66,10 @@ class Feature:
             moment = EPOCH + timedelta(days=number)
             return moment.strftime("%Y-%m-%d" if float(number).is_integer() else "%Y-%m-%d %H:%M")
         return f"{number:.0f}" if float(number).is_integer() and abs(number) < 1e7 else f"{number:.12g}"
+
+    def middle(self, median: float) -> str:
+        """Return a median as text, with about four digits; of dates, the day."""
+        return self.value(float(np.floor(median))) if self.kind == "date" else short_number(median)
 
     def cell(self, row: Floats) -> str:
         """Return what a row of numbers has in this column of the table, with about four digits."""
@@ -112,43 +115,35 @@ def describe_columns(model: KNet, X: Floats) -> list[Feature]:
 
     0/1 columns with names such as "color=red" and "color=blue" stand together for the categories of "color".
     """
-    stored = (getattr(model, "extra_", None) or {}).get("table")
-    if isinstance(stored, Mapping):
-        found = _stored_features(stored, X)
-        if sum(len(feature.places) for feature in found) == X.shape[1]:
-            return found
-    names = column_names(model)
-    binary = [_kind(column) == "binary" for column in X.T]
-    groups = groupby(range(len(names)), lambda j: names[j].partition("=")[0] if binary[j] and "=" in names[j] else j)
-    return [_named_feature(names, list(places), X) for _, places in groups]
+    found = _stored_features((getattr(model, "extra_", None) or {}).get("table"), X)
+    if sum(len(feature.places) for feature in found) == X.shape[1]:
+        return found
+    given = getattr(model, "feature_names_in_", None)
+    names = [f"x{j}" for j in range(X.shape[1])] if given is None else [str(name) for name in given]
+    kinds = [_kind(column) for column in X.T]
+    parts = [name.partition("=") for name in names]  # name, sign, level
+    owners = [parts[j][0] if kinds[j] == "binary" and parts[j][1] else j for j in range(len(names))]
+    groups = [(owner, tuple(places)) for owner, places in groupby(range(len(names)), owners.__getitem__)]
+    return [
+        Feature(names[owner], kinds[owner], places)
+        if isinstance(owner, int)
+        else Feature(owner.strip(), "category", places, tuple(parts[j][2] for j in places))
+        for owner, places in groups
+    ]
 
 
-def _named_feature(names: list[str], places: list[int], X: Floats) -> Feature:
-    """Return the column of the table that these columns of the model stand for, by their names and values."""
-    name, sign, _ = names[places[0]].partition("=")
-    kind = _kind(X[:, places[0]])
-    if sign and kind == "binary":
-        return Feature(name.strip(), "category", tuple(places), tuple(names[j].partition("=")[2] for j in places))
-    return Feature(names[places[0]], kind, tuple(places))
-
-
-def _stored_features(stored: Mapping[str, Any], X: Floats) -> list[Feature]:
-    """Return the columns of the table that `knet.tables` stored with a model; none if they are damaged."""
+def _stored_features(stored: Any, X: Floats) -> list[Feature]:
+    """Return the columns of the table that `knet.tables` stored with a model; none if they are damaged or missing."""
     found: list[Feature] = []
     start = 0
-    columns = stored.get("columns")
-    for column in columns if isinstance(columns, list) else []:
-        if not isinstance(column, Mapping) or column.get("kind") not in KINDS:
-            return []
-        kind, levels = column["kind"], column.get("levels") if column["kind"] == "category" else [""]
-        if not isinstance(levels, list | tuple) or start + len(levels) > X.shape[1]:
-            return []
-        places = tuple(range(start, start + len(levels)))
-        if kind == "category":
-            found.append(Feature(str(column.get("name")), kind, places, tuple(map(str, levels))))
-        else:
-            found.append(Feature(str(column.get("name")), _kind(X[:, start]) if kind == "number" else kind, places))
-        start += len(levels)
+    try:
+        for column in stored["columns"]:
+            kind, levels = column["kind"], tuple(map(str, column["levels"])) if column["kind"] == "category" else ()
+            places = tuple(range(start, start + max(len(levels), 1)))
+            found.append(Feature(str(column["name"]), KINDS[kind] or _kind(X[:, start]), places, levels))
+            start = places[-1] + 1
+    except (IndexError, KeyError, TypeError):
+        return []
     return found
 
 
@@ -157,3 +152,19 @@ def _kind(values: Floats) -> str:
     if ((values == 0) | (values == 1)).all():
         return "binary"
     return "whole" if (values == np.floor(values)).all() else "number"
+
+
+def explained_variance(X: Floats, labels: Labels) -> Floats:
+    """Return the share of the variance of each column of X that the clusters explain (eta squared, in [0, 1])."""
+    own = [X[labels == cluster] for cluster in np.unique(labels)]
+    middle, total = X.mean(0), X.var(0)
+    between = sum(len(rows) * np.square(rows.mean(0) - middle) for rows in own) / len(X)
+    shares: Floats = np.where(total > 0, between / np.where(total > 0, total, 1.0), 0.0)
+    return shares
+
+
+def importance(X: Floats, labels: Labels, features: Sequence[Feature]) -> Floats:
+    """Return the share of variance that the clusters explain of each column of the table; categories count together."""
+    shares, weights = explained_variance(X, labels), X.var(0)
+    places = [list(feature.places) for feature in features]
+    return np.array([np.average(shares[own], weights=weights[own]) if weights[own].any() else 0.0 for own in places])

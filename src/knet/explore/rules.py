@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knet.arrays import Floats, Labels
-from knet.explore.features import Feature
-from knet.show.views import explained_variance
+from knet.explore.features import Feature, explained_variance
 
 MAX_CONDITIONS = 3
 MIN_IMPROVEMENT = 0.02  # of F1, by each condition
@@ -74,35 +73,32 @@ class Rule:
 
 
 Scored = tuple[float, tuple[Condition, ...], Mask]  # F1, the conditions, and the rows that satisfy them
+Owners = dict[int, Feature]  # the column of the table for each column of X
 
 
 def find_rules(X: Floats, labels: Labels, features: Sequence[Feature], random_state: int = 0) -> list[Rule]:
     """Return a rule for each cluster that has rows; thresholds are searched on at most 2000 of the rows."""
-    clusters = np.unique(labels)
-    if len(clusters) == 1:
-        return [_measured(int(clusters[0]), (), X, labels, features)]
+    owners = {place: feature for feature in features for place in feature.places}
     drawn = np.sort(np.random.default_rng(random_state).permutation(len(X))[:SEARCH_ROWS])
-    rows, own_labels = X[drawn], labels[drawn]
-    cuts = _Cuts(rows, own_labels, features)
-    found = {
-        int(cluster): _shortened(cuts.search(own_labels == cluster), rows, own_labels == cluster, features)
-        for cluster in clusters
-    }
-    return [_measured(cluster, conditions, X, labels, features) for cluster, conditions in found.items()]
+    rows, cuts, found = X[drawn], _Cuts(X[drawn], labels[drawn], owners), []
+    for cluster in np.unique(labels).tolist():
+        own = labels[drawn] == cluster
+        conditions = _shortened(cuts.search(own), rows, own, owners)
+        found.append(_measured(cluster, conditions, X, labels == cluster, owners))
+    return found
 
 
 class _Cuts:
     """The thresholds of all columns, and the place of every value among those of its column."""
 
-    def __init__(self, X: Floats, labels: Labels, features: Sequence[Feature]) -> None:
-        owners = {place: feature for feature in features for place in feature.places}
+    def __init__(self, X: Floats, labels: Labels, owners: Owners) -> None:
         order = np.argsort(-explained_variance(X, labels), kind="stable")[:MAX_COLUMNS]
-        self.thresholds = {int(j): _thresholds(X[:, j], owners[int(j)]) for j in order}
-        self.places = [place for place, found in self.thresholds.items() if len(found)]
-        codes = [np.searchsorted(self.thresholds[place], X[:, place]) for place in self.places]
-        self.n_codes = 1 + max((len(self.thresholds[place]) for place in self.places), default=0)
-        offsets = self.n_codes * np.arange(len(self.places))
-        self.codes: Counts = np.column_stack(codes) + offsets if codes else np.zeros((len(X), 0), np.intp)
+        found = [(int(j), _thresholds(X[:, j], owners[int(j)])) for j in order]
+        self.cuts = [(place, thresholds) for place, thresholds in found if len(thresholds)]
+        self.n_codes = 1 + max((len(thresholds) for _, thresholds in self.cuts), default=0)
+        self.codes: Counts = np.zeros((len(X), len(self.cuts)), np.intp)
+        for column, (place, thresholds) in enumerate(self.cuts):
+            self.codes[:, column] = np.searchsorted(thresholds, X[:, place]) + self.n_codes * column
 
     def search(self, own: Mask) -> tuple[Condition, ...]:
         """Return the conditions of the best rule for the rows `own`."""
@@ -119,7 +115,7 @@ class _Cuts:
 
     def _extensions(self, conditions: tuple[Condition, ...], rows: Mask, own: Mask) -> list[Scored]:
         """Return the best longer rules, with their F1 and their rows."""
-        size = self.n_codes * len(self.places)
+        size = self.n_codes * len(self.cuts)
         both = np.bincount(self.codes[rows & own].ravel(), minlength=size).reshape(-1, self.n_codes).cumsum(1)
         everything = np.bincount(self.codes[rows].ravel(), minlength=size).reshape(-1, self.n_codes).cumsum(1)
         found = []
@@ -127,12 +123,10 @@ class _Cuts:
             hits, total = (both[:, -1:] - both, everything[:, -1:] - everything) if above else (both, everything)
             scores = _f1(hits, total, own.sum())
             for column in np.argsort(-scores.max(1, initial=0), kind="stable")[:BEAM]:
-                cut = int(scores[column].argmax())
-                place = self.places[column]
-                if cut < len(self.thresholds[place]):
-                    new = Condition(place, above, float(self.thresholds[place][cut]))
-                    codes = self.codes[:, column] - self.n_codes * column
-                    kept = rows & ((codes > cut) == above)
+                cut, (place, thresholds) = int(scores[column].argmax()), self.cuts[column]
+                if cut < len(thresholds):
+                    new = Condition(place, above, float(thresholds[cut]))
+                    kept = rows & ((self.codes[:, column] - self.n_codes * column > cut) == above)
                     found.append((float(scores[column, cut]), (*conditions, new), kept))
         return found
 
@@ -152,35 +146,29 @@ def _thresholds(values: Floats, feature: Feature) -> Floats:
     return np.array([feature.between(float(distinct[i]), float(distinct[i + 1])) for i in gaps])
 
 
-def _shortened(
-    conditions: tuple[Condition, ...], X: Floats, own: Mask, features: Sequence[Feature]
-) -> tuple[Condition, ...]:
+def _shortened(conditions: tuple[Condition, ...], X: Floats, own: Mask, owners: Owners) -> tuple[Condition, ...]:
     """Return the conditions with fewer digits in their thresholds, as long as F1 hardly changes."""
-    owners = {place: feature for feature in features for place in feature.places}
-    found, least = list(conditions), _f1_of(conditions, X, own) - MAX_LOSS
+
+    def f1(tried: Sequence[Condition]) -> float:
+        rows = _all_hold(tried, X)
+        return float(_f1((rows & own).sum(), rows.sum(), own.sum()))
+
+    found, least = list(conditions), f1(conditions) - MAX_LOSS
     for number, condition in enumerate(conditions):
         for threshold in owners[condition.place].shorter(condition.threshold):
             tried = [*found[:number], replace(condition, threshold=threshold), *found[number + 1 :]]
-            if _f1_of(tried, X, own) >= least:
+            if f1(tried) >= least:
                 found = tried
                 break
     return tuple(found)
 
 
-def _f1_of(conditions: Sequence[Condition], X: Floats, own: Mask) -> float:
-    """Return F1 of a rule for the rows `own`."""
-    rows = _all_hold(conditions, X)
-    return float(_f1((rows & own).sum(), rows.sum(), own.sum()))
-
-
-def _measured(
-    cluster: int, conditions: tuple[Condition, ...], X: Floats, labels: Labels, features: Sequence[Feature]
-) -> Rule:
+def _measured(cluster: int, conditions: tuple[Condition, ...], X: Floats, own: Mask, owners: Owners) -> Rule:
     """Return a rule with its words and with what it covers of all rows."""
-    own, found = labels == cluster, _all_hold(conditions, X)
-    hits, n_found = int((own & found).sum()), int(found.sum())
-    text = " and ".join(_words(conditions, features)) or "all rows"
-    return Rule(cluster, int(own.sum()), text, hits / int(own.sum()), hits / n_found if n_found else np.nan, conditions)
+    found = _all_hold(conditions, X)
+    n_own, n_found, hits = int(own.sum()), int(found.sum()), int((own & found).sum())
+    text = " and ".join(_words(conditions, owners)) or "all rows"
+    return Rule(cluster, n_own, text, hits / n_own, hits / n_found if n_found else np.nan, conditions)
 
 
 def _all_hold(conditions: Sequence[Condition], X: Floats) -> Mask:
@@ -191,9 +179,8 @@ def _all_hold(conditions: Sequence[Condition], X: Floats) -> Mask:
     return found
 
 
-def _words(conditions: Sequence[Condition], features: Sequence[Feature]) -> list[str]:
+def _words(conditions: Sequence[Condition], owners: Owners) -> list[str]:
     """Return the conditions in words; two limits of the same column become an interval."""
-    owners = {place: feature for feature in features for place in feature.places}
     limits: dict[int, dict[bool, float]] = {}
     for condition in conditions:  # of two limits on the same side, the narrower one counts
         side = limits.setdefault(condition.place, {})

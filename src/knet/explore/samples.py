@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from knet.arrays import Floats, Labels
 from knet.estimator import KNet
 from knet.rows.dense import dense_rows
-from knet.rows.kinds import count_rows, take_rows
+from knet.rows.kinds import admit, take_rows
 
 POOL_ROWS = 50_000  # the maximum number of rows from which a sample is drawn
 POOL_VALUES = 10_000_000  # the maximum number of their values: tables with many columns have a smaller pool,
@@ -63,48 +63,34 @@ def sample_rows(
     """Return about `max_rows` rows of X at most: from each cluster in proportion to its size, and at least three.
 
     If X has more rows than `POOL_ROWS` (fewer for wide tables), the sample is drawn from a random pool of that size.
-    `labels` are the labels of X if they are known; otherwise the model predicts those of the pool.
+    X may be a sample already. `labels` are the labels of X if they are known; otherwise the model predicts those of the
+    pool.
     """
     check_is_fitted(model)
-    rng = np.random.default_rng(random_state)
-    n_rows = count_rows(X)
+    if isinstance(X, Sample):
+        return X.thin(max_rows, random_state)
+    X, rng, predictor = admit(X), np.random.default_rng(random_state), model.predictor_
+    n_rows = X.shape[0] if X.shape else 0  # a single number, which `model._rows` refuses
     n_pool = min(POOL_ROWS, max(MIN_POOL_ROWS, POOL_VALUES // model.n_features_in_))
     pool = np.arange(n_rows) if n_rows <= n_pool else np.sort(rng.choice(n_rows, n_pool, replace=False))
     values = model._rows(X if len(pool) == n_rows else take_rows(X, pool))
-    predictor = model.predictor_
-    known = predictor.assign(values) if labels is None else check_labels(labels, n_rows, model.n_clusters)[pool]
+    known = predictor.assign(values) if labels is None else _checked(labels, n_rows, model.n_clusters)[pool]
     kept = _stratified(known, max_rows, rng)
     values = dense_rows(values[kept]).astype(np.float64)
-    return Sample(
-        rows=pool[kept],
-        X=values,
-        scaled=predictor.preparation(values),
-        Psi=predictor.embed(values),
-        labels=known[kept],
-        n_rows=n_rows,
-    )
+    scaled, Psi = predictor.preparation(values), predictor.embed(values)
+    return Sample(rows=pool[kept], X=values, scaled=scaled, Psi=Psi, labels=known[kept], n_rows=n_rows)
 
 
-def check_labels(labels: ArrayLike, n_rows: int, n_clusters: int) -> Labels:
-    """Return labels given by a caller as an array, or raise if they cannot be the labels of these rows."""
+def _checked(labels: ArrayLike, n_rows: int, n_clusters: int) -> Labels:
+    """Return labels given by a caller as an array, or raise if they cannot be the model's labels of these rows."""
     given = np.asarray(labels)
-    if given.shape != (n_rows,) or given.dtype.kind not in "iu":
+    is_whole = given.shape == (n_rows,) and given.dtype.kind in "iu"
+    if not is_whole or ((given < 0) | (given >= n_clusters)).any():
         raise ValueError(
-            f"'labels' must hold one integer for each of the {n_rows} rows of X. "
-            f"Got an array of shape {given.shape} and type {given.dtype} instead."
-        )
-    if n_rows and not (given.min() >= 0 and given.max() < n_clusters):
-        raise ValueError(
-            f"'labels' must be between 0 and {n_clusters - 1}, as returned by the model's predict. "
-            f"Got values from {given.min()} to {given.max()} instead."
+            f"'labels' must be those that the model's predict gives to the {n_rows} rows of X: one integer from 0 to "
+            f"{n_clusters - 1} for each row. Got an array of shape {given.shape} and type {given.dtype} instead."
         )
     return given.astype(np.int64)
-
-
-def column_names(model: KNet) -> list[str]:
-    """Return the names of the columns, or x0, x1, ... if the model was fitted without names."""
-    names = getattr(model, "feature_names_in_", None)
-    return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 def _stratified(labels: Labels, max_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -113,7 +99,5 @@ def _stratified(labels: Labels, max_rows: int, rng: np.random.Generator) -> NDAr
         return np.arange(len(labels))
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     shares = [max(MIN_CLUSTER_ROWS, int(max_rows * len(group) / len(labels))) for group in groups]
-    drawn = [
-        rng.choice(group, min(len(group), share), replace=False) for group, share in zip(groups, shares, strict=True)
-    ]
-    return np.sort(np.concatenate(drawn))
+    pairs = zip(groups, shares, strict=True)
+    return np.sort(np.concatenate([rng.choice(own, min(len(own), share), replace=False) for own, share in pairs]))

@@ -17,7 +17,7 @@ from knet.estimator import KNet
 from knet.explore.display import html_table, rounded, to_frame
 from knet.explore.samples import Sample
 from knet.metrics import ari
-from knet.rows.kinds import count_rows, take_rows
+from knet.rows.kinds import admit, count_rows, take_rows
 from knet.start.judge import JUDGE_NEIGHBORS
 
 REFIT_ROWS = 2000  # the maximum number of rows from which the rows of a refit are drawn
@@ -137,6 +137,7 @@ def stability(model: KNet, X: Any, *, n_refits: int = 5, random_state: int = 0, 
     """
     if n_refits < 1:
         raise ValueError(f"n_refits must be at least 1. Got {n_refits} instead.")
+    X = admit(X)
     return agreement(model, X, model.predict(X), n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
 
 
@@ -160,10 +161,10 @@ def agreement(
 def sample_stability(model: KNet, X: Any, rows: Sample, *, n_refits: int, random_state: int) -> Stability | None:
     """Return the stability on at most 2000 rows of a sample of X, for `knet fit` and the report.
 
-    The refits get these rows as X has them: sparse rows stay sparse. None if there are no refits, a single cluster, or
-    the user's own encoder, whose training may take long.
+    The refits get these rows as X has them: sparse rows stay sparse. None if there are no refits, a single cluster,
+    fewer rows than a refit needs, or the user's own encoder, whose training may take long.
     """
-    if n_refits == 0 or model.n_clusters == 1 or model.encoder is not None:
+    if n_refits == 0 or model.n_clusters == 1 or rows.n_rows < model.n_clusters or model.encoder is not None:
         return None
     few = rows.thin(REFIT_ROWS, random_state)
     return agreement(model, take_rows(X, few.rows), few.labels, n_refits=n_refits, random_state=random_state)

@@ -46,7 +46,7 @@
       if (Math.sqrt(spread) / 65535 * view.zoom * side < 16 * ratio)  // a number would hide a small cluster: beside it
         x += (x < side / 2 ? 1 : -1) * 18 * ratio;
       context.lineWidth = 4 * ratio;
-      context.strokeStyle = ink("--k0");
+      context.strokeStyle = ink("--paper");
       context.strokeText(cluster, x, y);
       context.fillStyle = ink("--ink");
       context.fillText(cluster, x, y);
@@ -149,51 +149,6 @@
     tip.style.top = `${Math.min(window.innerHeight - tip.offsetHeight - 4, event.clientY + 12)}px`;
   }
 
-  function kernel(canvas) {
-    const values = bytes(data.kernels[canvas.dataset.kernel]), owners = shorts(data.kernelLabels), n = owners.length;
-    canvas.width = n;
-    canvas.height = n;
-    redraws.push(() => {
-      const stops = ["--k0", "--k1", "--k2"].map((name) => [1, 3, 5].map((k) => parseInt(ink(name).slice(k, k + 2), 16)));
-      const context = canvas.getContext("2d"), image = context.createImageData(n, n);
-      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) {
-        const t = values[i * n + j] / 127.5, low = Math.min(1, Math.floor(t)), at = 4 * (i * n + j);
-        const lit = chosen === null || owners[i] === chosen || owners[j] === chosen;
-        for (let k = 0; k < 3; k++) {
-          const shade = stops[low][k] + (t - low) * (stops[low + 1][k] - stops[low][k]);
-          image.data[at + k] = lit ? shade : stops[0][k] + (shade - stops[0][k]) * 0.15;
-        }
-        image.data[at + 3] = 255;
-      }
-      context.putImageData(image, 0, 0);
-    });
-  }
-
-  function animation(canvas) {
-    const frames = data.iterations.map(shorts), owners = shorts(data.iterationLabels), view = { x: 0.5, y: 0.5, zoom: 1 };
-    const slider = document.getElementById("iteration"), name = document.getElementById("iteration-name");
-    const play = document.getElementById("play");
-    let timer = null;
-    const draw = () => {
-      const index = Number(slider.value);
-      name.textContent = data.iterationNames[index];
-      drawPoints(canvas, frames[index], owners, view);
-    };
-    const stop = () => { clearInterval(timer); timer = null; play.textContent = "Play"; };
-    play.addEventListener("click", () => {
-      if (timer) { stop(); return; }
-      if (Number(slider.value) === frames.length - 1) slider.value = 0;
-      play.textContent = "Pause";
-      timer = setInterval(() => {
-        slider.value = Number(slider.value) + 1;
-        draw();
-        if (Number(slider.value) === frames.length - 1) stop();
-      }, 500);
-    });
-    slider.addEventListener("input", () => { stop(); draw(); });
-    redraws.push(draw);
-  }
-
   function choose(cluster) {
     chosen = cluster;
     for (const element of document.querySelectorAll("[data-cluster]")) {
@@ -219,8 +174,6 @@
   }
 
   document.querySelectorAll("canvas[data-view]").forEach(scatter);
-  document.querySelectorAll("canvas[data-kernel]").forEach(kernel);
-  document.querySelectorAll("canvas[data-iterations]").forEach(animation);
   document.addEventListener("click", (event) => {
     const element = event.target.closest("[data-cluster]");
     if (!element) return;
@@ -237,7 +190,6 @@
   });
   for (const box of document.querySelectorAll(".box"))
     box.querySelector(".scroll").addEventListener("scroll", () => cue(box), { passive: true });
-  for (const part of document.querySelectorAll("details")) part.addEventListener("toggle", redraw);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   window.addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
   choose(null);

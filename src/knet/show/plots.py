@@ -2,51 +2,52 @@
 
 No function calls `show`, and only `animation` writes a file. Large data are sampled, and the note below the title gives
 the size of the sample. The eight colours are safe for colour-blind readers; further clusters repeat them with other
-markers, and each cluster is labelled with its number.
+markers, and each cluster is labelled with its number. The report shows the same figures.
 """
 
-from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+import torch
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+except ImportError as error:
+    raise ImportError("Plots need matplotlib. Install it with: pip install 'knet-clustering[plots]'") from error
+from sklearn.metrics import silhouette_samples
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Floats, Labels
 from knet.estimator import KNet
 from knet.explore.explain import explain
-from knet.explore.samples import Sample, column_names, sample_rows
+from knet.explore.features import describe_columns, importance
+from knet.explore.samples import sample_rows
 from knet.explore.scan import MIN_JUMP, MIN_STABILITY, Scan
-from knet.files import whole_file
-from knet.show import views
-from knet.show.palette import COLORS, MARKERS
+from knet.files import check_new, whole_file
+from knet.show import drawing
+from knet.show.drawing import COLORS, MARKERS, color, marker
+from knet.show.planes import data_plane, plane, plane_of_iterations
+from knet.show.profiles import profiles as find_profiles
+from knet.train.laplacians import DenseLaplacian
+
+__all__ = ["animation", "color", "data", "embedding", "explanation", "figure1", "history", "iteration"]
+__all__ += ["learned_kernel", "marker", "profiles", "raw_kernel", "scan", "selection", "silhouettes", "spectrum"]
 
 # The maximum number of rows in a plot.
-SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, SPECTRUM_ROWS = 5000, 400, 2000, 800
+SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, SPECTRUM_ROWS = 5000, 300, 2000, 800
 RING: dict[str, Any] = {"s": 140, "facecolors": "none", "edgecolors": "black", "zorder": 3}  # marks the best point
-WHITE_TO_BLUE = LinearSegmentedColormap.from_list("white_to_blue", ["#ffffff", "#6baed6", "#08306b"])
-
-
-def color(cluster: int) -> str:
-    """Return the colour of a cluster; from the ninth cluster on, the colours repeat with another marker."""
-    return COLORS[cluster % len(COLORS)]
-
-
-def marker(cluster: int) -> str:
-    """Return the marker of a cluster."""
-    return MARKERS[cluster // len(COLORS) % len(MARKERS)]
+GREY_LINE: dict[str, Any] = {"color": "#888888", "linewidth": 0.8}
 
 
 def data(model: KNet, X: Any, ax: Axes | None = None, *, max_rows: int = SCATTER_ROWS, random_state: int = 0) -> Axes:
     """Draw the scaled rows, each in the colour of its cluster."""
     drawn = sample_rows(model, X, max_rows, random_state=random_state)
-    return _scatter(drawn, drawn.scaled, "Data", _axes(ax))
+    flat, note = data_plane(model, drawn)
+    return drawing.scatter(drawing.axes(ax), drawn, flat, "Data", note)
 
 
 def embedding(
@@ -54,7 +55,8 @@ def embedding(
 ) -> Axes:
     """Draw the embedded rows psi(X), each in the colour of its cluster."""
     drawn = sample_rows(model, X, max_rows, random_state=random_state)
-    return _scatter(drawn, drawn.Psi, "Embedding", _axes(ax))
+    flat, note = plane(drawn.Psi)
+    return drawing.scatter(drawing.axes(ax), drawn, flat, "Embedding", note)
 
 
 def raw_kernel(
@@ -62,7 +64,7 @@ def raw_kernel(
 ) -> Axes:
     """Draw the Gaussian kernel matrix of the scaled rows, of width `sigma_`, ordered by cluster: 0 is white, 1 blue."""
     drawn = sample_rows(model, X, max_rows, random_state=random_state)
-    return _matrix(drawn, drawn.scaled, model.sigma_, "Kernel of the data", _axes(ax))
+    return drawing.kernel(drawing.axes(ax), drawn, drawn.scaled, model.sigma_, "Kernel of the data")
 
 
 def learned_kernel(
@@ -70,29 +72,26 @@ def learned_kernel(
 ) -> Axes:
     """Draw the Gaussian kernel matrix of the embedded rows, ordered by cluster; a dark block per cluster."""
     drawn = sample_rows(model, X, max_rows, random_state=random_state)
-    return _matrix(drawn, drawn.Psi, model.sigma_, "Learned kernel", _axes(ax))
+    return drawing.kernel(drawing.axes(ax), drawn, drawn.Psi, model.sigma_, "Learned kernel")
 
 
 def figure1(model: KNet, X: Any, *, title: str | None = None, random_state: int = 0) -> Figure:
     """Return the paper's Figure 1: data and its kernel matrix above, embedding and learned kernel matrix below."""
     figure = Figure(figsize=(8.4, 7.4), layout="constrained")
     axes = figure.subplots(2, 2)
-    points = sample_rows(model, X, SCATTER_ROWS, random_state=random_state)
-    rows = points.thin(MATRIX_ROWS, random_state)
-    _scatter(points, points.scaled, "Data", axes[0, 0])
-    _matrix(rows, rows.scaled, model.sigma_, "Kernel of the data", axes[0, 1])
-    _scatter(points, points.Psi, "Embedding", axes[1, 0])
-    _matrix(rows, rows.Psi, model.sigma_, "Learned kernel", axes[1, 1])
+    rows = sample_rows(model, X, SCATTER_ROWS, random_state=random_state)
+    for ax, plot in zip(axes.flat, (data, raw_kernel, embedding, learned_kernel), strict=True):
+        plot(model, rows, ax, random_state=random_state)
     figure.colorbar(axes[1, 1].images[0], ax=axes[:, 1], shrink=0.6, aspect=40, label="kernel value")
     if title:
-        figure.suptitle(title)
+        figure.suptitle(title, parse_math=False)
     return figure
 
 
 def history(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
     """Draw HSIC, the change of K_U and, if there is a decoder, the reconstruction error over the iterations."""
     check_is_fitted(model)
-    ax = _axes(ax)
+    ax = drawing.axes(ax)
     iterations = [row["iteration"] for row in model.history_]
     change = ax.twinx()
     lines = ax.plot(iterations, [row["hsic"] for row in model.history_], "o-", color=COLORS[0], label="HSIC (left)")
@@ -104,14 +103,17 @@ def history(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
         lines += change.plot(iterations, errors, "s:", color=COLORS[2], label="reconstruction error (right)")
     change.axhline(model.tol, color=COLORS[4], linewidth=0.8, linestyle=":")
     if model.best_iter_:
-        ax.axvline(model.best_iter_, color="#999999", linewidth=0.8, linestyle="--")
+        ax.axvline(model.best_iter_, linestyle="--", **GREY_LINE)
     change.set_ylim(bottom=0)
+    ax.ticklabel_format(axis="y", useOffset=False)  # an offset would cover the note
     ax.set_xlabel("iteration")
     ax.set_xlim(0.5, max(1, model.n_iter_) + 0.5)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend(handles=lines, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+    ax.legend(handles=lines, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
     kept = f"iteration {model.best_iter_} of {model.n_iter_} was kept (dashed line)"
-    _title(ax, "Training", (kept if model.best_iter_ else "the start was kept", f"dotted line: tol={model.tol:g}"))
+    drawing.title(
+        ax, "Training", kept if model.best_iter_ else "the start was kept as it is", f"dotted line: tol={model.tol:g}"
+    )
     return ax
 
 
@@ -120,18 +122,18 @@ def spectrum(
 ) -> Axes:
     """Draw the largest eigenvalues of the raw and the learned kernel; c clusters give a gap after c - 1 of them."""
     drawn = sample_rows(model, X, SPECTRUM_ROWS, random_state=random_state)
-    ax = _axes(ax)
-    n_values = max(10, 2 * model.n_clusters) if n_values is None else n_values
+    ax, c = drawing.axes(ax), model.n_clusters
+    n_values = min(max(10, 2 * c) if n_values is None else n_values, len(drawn.rows) - 1)
     for points, name, line, tint in ((drawn.scaled, "data", "s--", COLORS[1]), (drawn.Psi, "learned", "o-", COLORS[0])):
-        values = views.spectrum(points, model.sigma_, n_values)
+        values = DenseLaplacian(torch.from_numpy(points), model.sigma_).largest(n_values)[0].numpy()
         ax.plot(np.arange(1, len(values) + 1), values, line, color=tint, label=name)
-    ax.axvline(model.n_clusters - 0.5, color="#999999", linewidth=0.8)
+    ax.axvline(c - 0.5, linestyle="--", **GREY_LINE)
     ax.set_xlabel("eigenvalue")
     ax.set_ylim(bottom=0)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(fontsize=8, frameon=False)
-    note = f"eigenvalues near 1 expected for {model.n_clusters} separate clusters: {model.n_clusters - 1}"
-    _title(ax, "Spectrum", (note, drawn.size_note))
+    note = f"{c} separate clusters: {c - 1} near 1, then a gap (dashed line)"
+    drawing.title(ax, "Spectrum", note, drawn.size_note)
     return ax
 
 
@@ -143,21 +145,24 @@ def selection(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
         raise ValueError(
             "This model has no record of the choice of its start. There is one only if it was fitted with sigma='auto'."
         )
-    ax = _axes(ax)
+    ax = drawing.axes(ax)
     ordered = sorted(rows, key=lambda row: -float(row["conductance"]))
+    chosen = next(drawing.plain(row["method"], 40) for row in rows if row["chosen"])
+    places = np.arange(len(ordered))
     tints = [color(0) if row["chosen"] else "0.75" for row in ordered]
-    ax.barh([row["method"] for row in ordered], [row["conductance"] for row in ordered], color=tints)
-    ax.set_xscale("log")
-    ax.set_xlabel("conductance (lower is better)")
-    ax.tick_params(axis="y", labelsize=8)
-    chosen = next(row for row in rows if row["chosen"])
-    _title(ax, "Candidates for the start", (f"chosen: {chosen['method']}",))
+    bars = ax.barh(places, [row["conductance"] for row in ordered], color=tints)
+    ax.bar_label(bars, fmt="%.3g", fontsize=7.5, padding=3)
+    ax.set_yticks(places, [drawing.plain(row["method"], 40) for row in ordered], fontsize=8)
+    ax.set_xlabel("conductance (lower is better; likelihood counts as well)", fontsize=8)
+    ax.margins(x=0.25)
+    ax.tick_params(axis="x", labelsize=8)
+    drawing.title(ax, "Candidates for the start", f"chosen: {chosen}")
     return ax
 
 
 def scan(result: Scan, ax: Axes | None = None) -> Axes:
     """Draw the result of `knet.scan`: stability of each number of clusters, and the jump in conductance after it."""
-    ax = _axes(ax)
+    ax = drawing.axes(ax)
     counts, stability, jump = ([row[name] for row in result.table] for name in ("n_clusters", "stability", "jump"))
     jumps = ax.twinx()
     jumps.bar(counts, jump, bottom=1e-3, width=0.5, color=color(5), alpha=0.5)
@@ -175,51 +180,58 @@ def scan(result: Scan, ax: Axes | None = None) -> Axes:
     ax.set_xticks(counts)
     ax.set_xlabel("number of clusters")
     ax.set_ylabel("stability under resampling (line)")
-    best = "none supported" if result.best is None else f"best: {result.best}"
-    _title(ax, "Number of clusters", (best,))
+    drawing.title(ax, "Number of clusters", "none supported" if result.best is None else f"best: {result.best}")
     return ax
 
 
 def silhouettes(
     model: KNet, X: Any, ax: Axes | None = None, *, space: str = "embedding", random_state: int = 0
 ) -> Axes:
-    """Draw the silhouettes of the clusters.
+    """Draw the sorted silhouettes of each cluster, and their mean over all rows; zeros if there is one cluster.
 
     `space="data"` is a stricter test than `space="embedding"`: training makes the silhouettes of the embedding large.
     """
     if space not in ("embedding", "data"):
         raise ValueError(f"The 'space' parameter of silhouettes must be 'embedding' or 'data'. Got {space!r} instead.")
     drawn = sample_rows(model, X, SILHOUETTE_ROWS, random_state=random_state)
-    points = drawn.Psi if space == "embedding" else drawn.scaled
-    return _silhouettes(drawn, points, f"Silhouettes in the {space}", _axes(ax))
+    points, clusters = drawn.Psi if space == "embedding" else drawn.scaled, np.unique(drawn.labels)
+    known = 2 <= len(clusters) < len(drawn.labels)
+    values = silhouette_samples(points, drawn.labels) if known else np.zeros(len(drawn.labels))
+    ax, start, ticks = drawing.axes(ax), 0, []
+    for cluster in clusters:
+        own = np.sort(values[drawn.labels == cluster])
+        ax.fill_betweenx(np.arange(start, start + len(own)), 0, own, color=color(cluster), linewidth=0.5)
+        ticks.append(start + len(own) / 2)
+        start += len(own) + max(1, len(values) // 100)
+    ax.axvline(float(values.mean()), linestyle="--", color="black", linewidth=0.8)
+    ax.set_yticks(ticks, **drawing.cluster_ticks(clusters))
+    ax.invert_yaxis()
+    ax.set_xlim(min(-0.1, float(values.min())), 1)
+    ax.set_ylabel("cluster")
+    drawing.title(ax, f"Silhouettes in the {space}", f"mean {values.mean():.2f} (dashed line)", drawn.size_note)
+    return ax
 
 
-def profiles(
-    model: KNet,
-    X: Any,
-    ax: Axes | None = None,
-    *,
-    max_columns: int = 30,
-    max_rows: int = SCATTER_ROWS,
-    random_state: int = 0,
-) -> Axes:
+def profiles(model: KNet, X: Any, ax: Axes | None = None, *, max_columns: int = 30, random_state: int = 0) -> Axes:
     """Draw the median of each cluster in each column, as a difference from that of all rows in standard deviations.
 
-    Columns are sorted by the share of their variance that the clusters explain (eta squared).
+    Of categories and 0/1 columns, it is the share of rows. Columns are sorted by the share of their variance that the
+    clusters explain (eta squared).
     """
-    drawn = sample_rows(model, X, max_rows, random_state=random_state)
-    ax = _axes(ax)
-    clusters, medians, explained = views.profiles(drawn.X, drawn.labels)
-    order = np.argsort(-explained, kind="stable")[:max_columns]
-    names = column_names(model)
-    image = ax.imshow(medians[:, order].T, cmap="RdBu_r", vmin=-2, vmax=2, aspect="auto")
-    ax.set_xticks(np.arange(len(clusters)), _names(clusters)[0], fontsize=_names(clusters)[1])
-    ax.set_yticks(np.arange(len(order)), [_plain(names[j]) for j in order], fontsize=8 if len(order) <= 15 else 6)
+    drawn = sample_rows(model, X, SCATTER_ROWS, random_state=random_state)
+    features, ax = describe_columns(model, drawn.X), drawing.axes(ax)
+    found = find_profiles(drawn, features, importance(drawn.X, drawn.labels, features), max_columns)
+    names = [drawing.plain(profile.name) for profile in found]
+    image = ax.imshow([profile.deviations for profile in found], cmap="RdBu_r", vmin=-2, vmax=2, aspect="auto")
+    clusters = np.unique(drawn.labels)
+    ax.set_xticks(np.arange(len(clusters)), **drawing.cluster_ticks(clusters))
+    ax.set_yticks(np.arange(len(names)), names, fontsize=8 if len(names) <= 15 else 6)
     ax.set_xlabel("cluster")
-    figure = ax.get_figure()
-    if figure is not None:
-        figure.colorbar(image, ax=ax, extend="both", label="median, in standard deviations")
-    _title(ax, "Profiles", ("columns sorted by explained variance", _hidden(len(names) - len(order)), drawn.size_note))
+    ax.figure.colorbar(image, ax=ax, label="difference, in standard deviations", extend="both")
+    n_hidden = drawn.X.shape[1] - len(found)
+    drawing.title(
+        ax, "Profiles", "columns sorted by explained variance", drawing.hidden_columns(n_hidden), drawn.size_note
+    )
     return ax
 
 
@@ -230,161 +242,68 @@ def explanation(model: KNet, X: Any, ax: Axes | None = None, *, max_columns: int
     largest ones are drawn.
     """
     found = explain(model, X, random_state=random_state)
-    ax = _axes(ax)
+    ax = drawing.axes(ax)
     clusters = [rule.cluster for rule in found.rules]
     means = np.array([found.contributions[found.labels == cluster].mean(0) for cluster in clusters])
     order = np.argsort(-np.abs(means).max(0), kind="stable")[:max_columns]
     limit = max(float(np.abs(means).max()), 1e-3)
     image = ax.imshow(means[:, order], cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
-    names = [_plain(found.columns[j]) for j in order]
+    names = [drawing.plain(found.columns[j]) for j in order]
     ax.set_xticks(np.arange(len(order)), names, fontsize=8, rotation=40, ha="right", rotation_mode="anchor")
-    texts = [f"{rule.cluster}: {_plain(rule.text, 60)} ({rule.covers:.0%})" for rule in found.rules]
-    ax.set_yticks(np.arange(len(clusters)), texts, fontsize=8 if len(clusters) <= 20 else 5.5)
-    figure = ax.get_figure()
-    if figure is not None:
-        figure.colorbar(image, ax=ax, label="added to the probability")
+    texts = [f"{rule.cluster}: {drawing.plain(rule.text, 60)} ({rule.covers:.0%})" for rule in found.rules]
+    ax.set_yticks(np.arange(len(clusters)), texts, fontsize=8 if len(clusters) <= drawing.MANY_CLUSTERS else 5.5)
+    ax.figure.colorbar(image, ax=ax, label="added to the probability")
     note = "rule, with the share of the cluster that satisfies it"
-    _title(ax, "What makes each cluster", (note, _hidden(len(found.columns) - len(order))))
+    drawing.title(ax, "What makes each cluster", note, drawing.hidden_columns(len(found.columns) - len(order)))
     return ax
 
 
-def animation(model: KNet, path: str | PathLike[str], *, milliseconds: int = 400, size: int = 480) -> None:
-    """Write the embedding after each iteration, as in the paper's Figure 2, to an animated GIF or WebP file.
+def iteration(model: KNet, X: Any = None, ax: Axes | None = None, *, number: int = -1) -> Axes:
+    """Draw one of the embeddings that a fit has stored, by default the last; colours are those of the final clusters.
 
-    The suffix of the path gives the format. The model must have been fitted with
-    `advanced=Advanced(keep_embeddings=True)`. Colours are those of the final clusters.
+    The model must have been fitted with `advanced=Advanced(keep_embeddings=True)`. Its `embeddings_` are those before
+    training, after the start was followed (if there is one), and after each iteration up to the best.
+    """
+    _check_embeddings(model)
+    flat, labels, note = plane_of_iterations(model)
+    before = ["Start", "The start is followed"][: max(1, len(flat) - model.best_iter_)]
+    names = before + [f"Iteration {done + 1}" for done in range(len(flat) - len(before))]
+    ax = drawing.axes(ax)
+    drawing.points(ax, flat[number], labels)
+    drawing.title(ax, names[number], note)
+    return ax
+
+
+def animation(
+    model: KNet, path: str | PathLike[str], *, milliseconds: int = 400, size: int = 480, overwrite: bool = False
+) -> None:
+    """Write the stored embeddings (see `iteration`), as in the paper's Figure 2, to an animated GIF or WebP file.
+
+    The suffix of the path gives the format. An existing file is replaced only with `overwrite`.
     """
     from PIL import Image
 
-    check_is_fitted(model)
-    embeddings = getattr(model, "embeddings_", None)
-    if embeddings is None:
-        raise ValueError(
-            "This model has no embeddings to animate. Fit it with KNet(advanced=Advanced(keep_embeddings=True))."
-        )
-    flat, labels, note = views.plane_of_iterations(np.asarray(embeddings, dtype=np.float64), model.cluster_centers_)
-    names = views.names_of_iterations(len(flat), model.best_iter_)
-    frames = [Image.fromarray(_frame(*frame, labels, note, size)) for frame in zip(flat, names, strict=True)]
-    durations = [milliseconds] * (len(frames) - 1) + [4 * milliseconds]
+    _check_embeddings(model)
     kind = {".gif": "GIF", ".webp": "WEBP"}.get(Path(path).suffix.lower())
     if kind is None:
         raise ValueError(f"An animation must end in .gif or .webp. Got {str(path)!r} instead.")
-    with whole_file(Path(path)) as temporary:
+    check_new(Path(path), overwrite=overwrite)
+    frames = []
+    for number in range(len(model.embeddings_)):
+        figure = Figure(figsize=(size / 100, size / 100), dpi=100, layout="constrained")
+        canvas = FigureCanvasAgg(figure)
+        iteration(model, ax=figure.subplots(), number=number)
+        canvas.draw()  # type: ignore[no-untyped-call]
+        frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3]))  # type: ignore[no-untyped-call]
+    durations = [milliseconds] * (len(frames) - 1) + [4 * milliseconds]
+    with whole_file(Path(path), overwrite=overwrite) as temporary:
         frames[0].save(temporary, kind, save_all=True, append_images=frames[1:], duration=durations, loop=0)
 
 
-def _frame(points: Floats, name: str, labels: Labels, note: str, size: int) -> Any:
-    """Return a frame of the animation as an RGB array; the limits of the axes are those of its own points."""
-    figure = Figure(figsize=(size / 100, size / 100), dpi=100, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
-    ax = figure.subplots()
-    for cluster in np.unique(labels):
-        own = points[labels == cluster]
-        ax.scatter(own[:, 0], own[:, 1], s=8, c=color(cluster), marker=marker(cluster), linewidths=0)
-    ax.set_aspect("equal", "datalim")
-    ax.tick_params(labelsize=8)
-    _title(ax, name, (note,))
-    canvas.draw()  # type: ignore[no-untyped-call]
-    return np.asarray(canvas.buffer_rgba())[..., :3]  # type: ignore[no-untyped-call]
-
-
-def _axes(ax: Axes | None) -> Axes:
-    """Return the given Axes, or those of a new figure."""
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot
-
-    return pyplot.subplots(layout="constrained")[1]
-
-
-def _title(ax: Axes, title: str, notes: Sequence[str]) -> None:
-    """Set a title, with notes in a smaller font below."""
-    small = "; ".join(note for note in notes if note)
-    ax.set_title(title, loc="left", fontsize=11, pad=18 if small else 6)
-    if small:
-        ax.text(0, 1.015, small, transform=ax.transAxes, fontsize=7.5, color="#555555", va="bottom")
-
-
-def _hidden(n_columns: int) -> str:
-    """Return a note on columns that are not drawn; empty if all are."""
-    return f"{n_columns} column{'s' * (n_columns > 1)} not shown" if n_columns else ""
-
-
-def _plain(name: str, max_length: int = 24) -> str:
-    """Return a column's name for matplotlib: of bounded length, with dollar signs that do not start a formula."""
-    return (name if len(name) <= max_length else name[: max_length - 3] + "...").replace("$", r"\$")
-
-
-def _names(clusters: Labels) -> tuple[list[str], float]:
-    """Return the numbers of the clusters and a font size; if there are many clusters, only every second number."""
-    if len(clusters) <= 20:
-        return [str(cluster) for cluster in clusters], 8.0
-    return [str(cluster) if place % 2 == 0 else "" for place, cluster in enumerate(clusters)], 6.0
-
-
-def _scatter(drawn: Sample, points: Floats, title: str, ax: Axes) -> Axes:
-    """Draw points in the colours of their clusters, and the number of each cluster."""
-    flat, note = views.plane(points)
-    clusters = np.unique(drawn.labels)
-    size = float(np.clip(6000 / max(len(flat), 1), 2, 25))
-    for cluster in clusters:
-        own = flat[drawn.labels == cluster]
-        ax.scatter(
-            own[:, 0], own[:, 1], s=size, c=color(cluster), marker=marker(cluster), linewidths=0, rasterized=True
+def _check_embeddings(model: KNet) -> None:
+    """Raise if a model has no stored embeddings."""
+    check_is_fitted(model)
+    if getattr(model, "embeddings_", None) is None:
+        raise ValueError(
+            "This model has no stored embeddings to draw. Fit it with KNet(advanced=Advanced(keep_embeddings=True))."
         )
-    for cluster in clusters:
-        x, y = _middle(flat[drawn.labels == cluster])
-        ax.text(x, y, str(cluster), ha="center", va="center", **_badge(cluster, len(clusters)))
-    _title(ax, title, (note, drawn.size_note))
-    ax.set_aspect("equal", "datalim")
-    ax.tick_params(labelsize=8)
-    return ax
-
-
-def _middle(points: Floats) -> Floats:
-    """Return the point nearest to the mean, which is inside the cluster even if the cluster is curved."""
-    nearest: Floats = points[np.square(points - points.mean(0)).sum(1).argmin()]
-    return nearest
-
-
-def _badge(cluster: int, n_clusters: int) -> dict[str, Any]:
-    """Return the text style of a cluster's number; it is smaller if there are many clusters."""
-    box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": color(cluster), "alpha": 0.8}
-    return {"fontsize": 8 if n_clusters <= 20 else 5.5, "color": "black", "bbox": box}
-
-
-def _matrix(drawn: Sample, points: Floats, sigma: float, title: str, ax: Axes) -> Axes:
-    """Draw a kernel matrix ordered by cluster, with a tick at the middle of each block."""
-    K = views.kernel_matrix(points, drawn.labels, sigma)
-    ax.imshow(K, cmap=WHITE_TO_BLUE, vmin=0, vmax=1, interpolation="nearest")
-    clusters, counts = np.unique(drawn.labels, return_counts=True)
-    ends = np.cumsum(counts)
-    width = 0.4 if len(clusters) <= 20 else 0.1
-    for end in ends[:-1]:
-        ax.axhline(end - 0.5, color="#999999", linewidth=width)
-        ax.axvline(end - 0.5, color="#999999", linewidth=width)
-    names, size = _names(clusters)
-    ax.set_xticks(ends - counts / 2 - 0.5, names, fontsize=size)
-    ax.set_yticks(ends - counts / 2 - 0.5, names, fontsize=size)
-    ax.tick_params(length=0)
-    _title(ax, title, ("rows ordered by cluster", drawn.size_note))
-    return ax
-
-
-def _silhouettes(drawn: Sample, points: Floats, title: str, ax: Axes) -> Axes:
-    """Draw the sorted silhouettes of each cluster, and their mean over all rows as a line."""
-    values = views.silhouettes(points, drawn.labels)
-    start, gap = 0, max(1, len(values) // 100)
-    clusters, ticks = np.unique(drawn.labels), []
-    for cluster in clusters:
-        own = np.sort(values[drawn.labels == cluster])
-        ax.fill_betweenx(np.arange(start, start + len(own)), 0, own, color=color(cluster), linewidth=0.5)
-        ticks.append(start + len(own) / 2)
-        start += len(own) + gap
-    ax.axvline(float(values.mean()), color="black", linewidth=0.8, linestyle="--")
-    ax.set_yticks(ticks, _names(clusters)[0], fontsize=_names(clusters)[1])
-    ax.invert_yaxis()
-    ax.set_xlim(min(-0.1, float(values.min())), 1)
-    ax.set_ylabel("cluster")
-    _title(ax, title, (f"mean {values.mean():.2f}", drawn.size_note))
-    return ax

@@ -1,0 +1,72 @@
+"""What each cluster has in each column: the numbers of `plots.profiles` and of the table of profiles in the report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knet.arrays import Floats
+from knet.explore.features import Feature
+from knet.explore.samples import Sample
+
+IQR_OF_NORMAL = 1.349  # interquartile range of a normal distribution, in standard deviations
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the clusters have in a column of numbers; of a column of categories, each category has a profile.
+
+    Attributes
+    ----------
+    name : str
+        The column, or the category as "column = category".
+    explained : float
+        The share of the column's variance that the clusters explain.
+    overall, texts : str and list of str
+        The median of all rows, and of each cluster that has rows, in the units of the data; or the share of rows.
+    deviations : ndarray of shape (n_found,)
+        The differences between each cluster and all rows, in standard deviations.
+    """
+
+    name: str
+    explained: float
+    overall: str
+    texts: list[str]
+    deviations: Floats
+
+
+def profiles(rows: Sample, features: Sequence[Feature], importance: Floats, max_profiles: int) -> list[Profile]:
+    """Return about `max_profiles` at most, those of the columns that the clusters explain best first.
+
+    `importance` is the share of the variance of each column of the table that the clusters explain. All categories of a
+    column are listed, or none.
+    """
+    groups = [rows.labels == cluster for cluster in np.unique(rows.labels)]
+    found: list[Profile] = []
+    for number in np.argsort(-importance, kind="stable"):
+        feature, explained = features[number], float(importance[number])
+        if len(found) + len(feature.places) > max_profiles and found:
+            break
+        for place, name in zip(feature.places, feature.names(), strict=True):
+            found.append(_profile(name, explained, feature, rows.X[:, place], groups))
+    return found
+
+
+def _profile(name: str, explained: float, feature: Feature, values: Floats, groups: list[NDArray[np.bool_]]) -> Profile:
+    """Return the profile of a column of numbers: means of 0 and 1 are shares, others have medians."""
+    middle, text = (np.mean, percent) if feature.is_share else (np.median, feature.middle)
+    quartiles = np.quantile(values, [0.25, 0.75])
+    spread = 0.0 if feature.is_share else float(np.diff(quartiles)[0]) / IQR_OF_NORMAL
+    overall, own = float(middle(values)), [float(middle(values[group])) for group in groups]
+    deviations = (np.array(own) - overall) / (spread or float(values.std()) or 1.0)
+    return Profile(name, explained, text(overall), [text(value) for value in own], deviations)
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with a decimal if it is small; a dash for NaN."""
+    if share != share:
+        return "-"
+    if 0 < share < 0.001:
+        return "<0.1%"
+    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"

@@ -1,0 +1,56 @@
+"""The map of rows: what the report's script draws on canvases, so that a reader can point at a row."""
+
+import base64
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knet.arrays import Floats
+from knet.estimator import KNet
+from knet.show.planes import data_plane, plane
+from knet.show.report_tables import RowNames
+
+MAP_ROWS = 3000  # the maximum number of points
+HOVER_COLUMNS = 4
+
+# The markers of `drawing.MARKERS` as corners of a polygon around 0 with a radius of about 1, y downwards; a circle has
+# none.
+CORNERS: tuple[tuple[tuple[float, float], ...], ...] = (
+    (),
+    ((0, -1.3), (1.2, 1), (-1.2, 1)),
+    ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    ((0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)),
+    ((0, 1.3), (1.2, -1), (-1.2, -1)),
+)
+
+
+def row_map(model: KNet, names: RowNames, random_state: int) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the data of the page's script, ready for JSON with arrays as base64 text, and a note on each view."""
+    rows = names.rows.thin(MAP_ROWS, random_state)
+    views = {"data": data_plane(model, rows), "embedding": plane(rows.Psi)}
+    drawn = {
+        "corners": CORNERS,
+        "labels": _encoded(rows.labels.astype("<u2")),
+        "rows": [names.name(int(row)) for row in rows.rows],
+        "certainty": [f"{value:.2f}" for value in model.predictor_.memberships(rows.X).max(1)],
+        "hoverNames": names.columns[:HOVER_COLUMNS],
+        "hover": [[feature.cell(values) for feature in names.features[:HOVER_COLUMNS]] for values in rows.X],
+        "views": {name: _encoded(quantized(flat)) for name, (flat, _) in views.items()},
+    }
+    size = f"{len(rows.rows):,} points"
+    return drawn, {name: f"{note or 'two dimensions, as they are'}; {size}" for name, (_, note) in views.items()}
+
+
+def quantized(points: Floats) -> NDArray[np.uint16]:
+    """Return points of the plane as 16-bit numbers, centred, with the same scale on both axes."""
+    low, high = points.min(0), points.max(0)
+    span = max(float((high - low).max()), np.finfo(float).tiny)
+    unit = (points - (low + high) / 2) / span + 0.5
+    short: NDArray[np.uint16] = np.round(unit * 65535).astype("<u2")
+    return short
+
+
+def _encoded(array: NDArray[Any]) -> str:
+    """Return the bytes of an array as base64 text."""
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
