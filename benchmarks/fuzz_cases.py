@@ -246,7 +246,7 @@ def _use_table(path: Path, rng: Generator) -> bool:
     """Read a table as `knet fit` and as `knet predict` do."""
     flags = [bool(flag) for flag in rng.integers(0, 2, 3)]
     header = [None, True, False][rng.integers(3)]
-    options = ColumnOptions(None, None, [], [], "median" if flags[0] else None, flags[1], flags[2])
+    options = ColumnOptions(impute="median" if flags[0] else None, one_hot=flags[1], dates=flags[2])
     try:
         table, recipe = read_to_fit(str(path), options, TextOptions(header=header))
         X = recipe.apply(table)

@@ -549,7 +549,7 @@ def test_onnx_graph_labels_a_file_as_predict_does(messy, tmp_path):
     numeric = write(table.drop(columns=["kind", "when", "flag"]), tmp_path / "numeric.csv")
     model, onnx = tmp_path / "m.safetensors", tmp_path / "m.onnx"
     call("fit", numeric, "-c", 3, *QUICK, "--impute", "median", "-o", model)
-    result = call("export", model, "--onnx", onnx, "--json")
+    result = call("export", model, "-o", onnx, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["largest_difference"] < 1e-6
     call("predict", model, numeric, "-o", tmp_path / "o.parquet", "--proba", "--embedding")
@@ -666,7 +666,7 @@ def test_scan_to_standard_output_and_for_machines(tmp_path):
         (["--from", "5", "--to", "3"], "--from 5 is above --to 3"),
         (["--from", "1"], "whole numbers from 2"),
         (["--to", "500"], "too few to compare up to 500"),
-        (["--plot", "scan.txt"], "must end in one of .png"),
+        (["--plot", "scan.txt"], "must end in .png"),
         (["-o", "rows.csv"], "exists already"),
         (["--impute", "mean"], "must be 'median'"),
     ],
@@ -689,7 +689,7 @@ def test_a_missing_file_is_reported_before_slow_imports(tmp_path):
         ["info", "nowhere.safetensors"],
         ["predict", "nowhere.safetensors", "nowhere.csv"],
         ["report", "nowhere.safetensors", "nowhere.csv", "-o", "r.html"],
-        ["export", "nowhere.safetensors", "--onnx", "m.onnx"],
+        ["export", "nowhere.safetensors", "-o", "m.onnx"],
     ]
     script = (
         "import sys\nfrom knet.cli import main\nsys.argv[0] = 'knet'\n"
