@@ -25,7 +25,7 @@ from safetensors.torch import save
 from knet import Advanced, KNet, load
 from knet.cli.columns import read_to_fit
 from knet.cli.models import load_light_model
-from knet.cli.options import ColumnOptions
+from knet.cli.options import ColumnOptions, DialectOptions
 from knet.exceptions import KNetError, ModelFileError
 from knet.model import file as model_file
 from knet.model import light
@@ -248,8 +248,8 @@ def _use_table(path: Path, rng: Generator) -> bool:
     header = [None, True, False][rng.integers(3)]
     options = ColumnOptions(impute="median" if flags[0] else None, one_hot=flags[1], dates=flags[2])
     try:
-        table, recipe = read_to_fit(str(path), options, TextOptions(header=header))
-        X = recipe.apply(table)
+        fitted = read_to_fit(str(path), options, DialectOptions(header=header))
+        X, recipe = fitted.X, fitted.recipe
         with Source(str(path), TextOptions(header=header)) as source:
             n_rows = sum(len(recipe.apply(batch)) for batch in source.batches(recipe.types(source.names)))
     except (ValueError, OSError) as error:

@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from knet import Advanced, KNet
 from knet.datasets import make_moon
-from knet.start.separation import path_silhouette
 from knet.progress import IterationReporter, ProgressLine
+from knet.start.separation import path_silhouette
 
 ROW = {"iteration": 1, "hsic": 1.5, "reconstruction": 0.0, "u_change": 0.25, "seconds": 0.125}
 

@@ -27,7 +27,6 @@ OUT_OF_MEMORY = ("not enough memory", "can't allocate memory")  # in the Runtime
 
 app = typer.Typer(
     name="knet",
-    help="Spectral clustering that learns its kernel and predicts.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

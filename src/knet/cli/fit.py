@@ -15,10 +15,8 @@ from knet.cli.report import measure_stability, write_report
 from knet.cli.results import Attempts
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from knet.cli.columns import Rows
     from knet.estimator import KNet
-    from knet.tables.conversion import Conversion
 
 EXAMPLES = (
     "Examples:  knet fit data.csv -c 3 -o m.safetensors --labels labels.csv --report report.html   |   "
@@ -92,65 +90,62 @@ def fit(
     opt.check_roles(id_col=columns.id_col, target=columns.target, weight=weight, text_col=text_col)
     run.check_outputs([(files.output, opt.MODEL), (files.labels, opt.TABLE), (files.report, opt.PAGE)], data)
     params = training.parameters(n_clusters)
-    from knet.cli.columns import check_id_name, read_to_fit, to_named_table  # slow: after the checks
+    from knet.cli.columns import check_id_name, read_to_fit  # slow: after the checks
     from knet.tables.conversion import to_numbers
 
     check_id_name(columns.id_col, files.labels)
-    table, recipe = read_to_fit(data, columns, dialect.known(), weight=weight, text_col=text_col)
-    X = to_named_table(table, recipe)
-    weights = None if weight is None else to_numbers(table[weight], "number")
+    rows = read_to_fit(data, columns, dialect, text_col, weight)
+    weights = None if weight is None else to_numbers(rows.table[weight], "number")
     from knet import Advanced, KNet  # slower still: after the table has been read
 
     params["advanced"] = Advanced(sigma_scale=training.sigma_scale, keep_embeddings=files.report is not None)
     with run.limited_threads():
         started = time.perf_counter()
         with warnings_as_lines():
-            model = KNet(**params).fit(X, sample_weight=weights)
-        model.extra_ = {"table": recipe.to_json()}  # as after `load`; the model file and the report need it
-        summary = _summarize(model, table, recipe, time.perf_counter() - started)
-        attempts = _write_model_and_labels(model, table, recipe, files, run)
-        stability, facts = measure_stability(model, X, n_refits, model.labels_)  # refits need time: files come first
+            model = KNet(**params).fit(rows.X, sample_weight=weights)
+        model.extra_ = {"table": rows.recipe.to_json()}  # as after `load`; the model file and the report need it
+        summary = _summarize(model, rows, time.perf_counter() - started)
+        attempts = _write_model_and_labels(model, rows, files, run)
+        stability, facts = measure_stability(model, rows, n_refits, model.labels_)  # needs time: after those files
         if files.report is not None:
             with attempts.to_write("report", files.report):
-                known = {"labels": model.labels_, "stability": stability, "overwrite": run.force}
-                write_report(model, X, files.report, (table, recipe, data, text_col), **known)
+                known = {"labels": model.labels_, "stability": stability}
+                write_report(model, rows, files.report, overwrite=run.force, **known)
         attempts.rescue(model, "knet-model" if files.output is None else files.output.stem)
     print_summary(summary | facts | attempts.written, as_json=run.as_json)
     if attempts.errors:
         raise OSError(" ".join(attempts.errors))
 
 
-def _summarize(model: KNet, table: pa.Table, recipe: Conversion, seconds: float) -> dict[str, Any]:
+def _summarize(model: KNet, rows: Rows, seconds: float) -> dict[str, Any]:
     """Return the summary of a fit."""
     import numpy as np
 
-    from knet.cli.columns import agreement, known_labels
+    from knet.cli.columns import agreement
     from knet.model.light import LightModel
 
     return {
-        "rows": len(table),
+        "rows": len(rows.table),
         **LightModel.of(model).facts,
         "sizes": np.bincount(model.labels_, minlength=model.n_clusters).tolist(),
         "seconds": round(seconds, 2),
-        **({"imputed": recipe.imputed} if recipe.imputed else {}),
-        **agreement(known_labels(table, recipe.target), model.labels_),
+        **({"imputed": rows.recipe.imputed} if rows.recipe.imputed else {}),
+        **agreement(rows.known_labels, model.labels_),
     }
 
 
-def _write_model_and_labels(
-    model: KNet, table: pa.Table, recipe: Conversion, files: FitFiles, run: opt.RunOptions
-) -> Attempts:
+def _write_model_and_labels(model: KNet, rows: Rows, files: FitFiles, run: opt.RunOptions) -> Attempts:
     """Write the files that need no refits; the labels go to standard output if no file is asked for."""
     import pyarrow as pa
 
     from knet.tables.write import write_batches
 
-    attempts = Attempts()
+    attempts, id_col = Attempts(), rows.recipe.id_col
     if files.output is not None:
         with attempts.to_write("model", files.output):
             model.save(files.output, overwrite=run.force)
     if files.labels is not None or (files.output is None and not run.as_json):
         with attempts.to_write("labels", files.labels):
-            ids = {} if recipe.id_col is None else {recipe.id_col: table[recipe.id_col]}
+            ids = {} if id_col is None else {id_col: rows.table[id_col]}
             write_batches(iter([pa.table({**ids, "label": model.labels_})]), files.labels, force=run.force)
     return attempts

@@ -24,11 +24,7 @@ def print_summary(summary: Mapping[str, Any], *, as_json: bool, to_stderr: bool 
         return
     width = max(map(len, summary))
     for name, value in summary.items():
-        line = f"{name:<{width}}  {_as_text(value)}"
-        if to_stderr:
-            say(line)
-        else:
-            typer.echo(printable(line))
+        (say if to_stderr else typer.echo)(printable(f"{name:<{width}}  {_as_text(value)}"))
 
 
 def _as_text(value: Any) -> str:

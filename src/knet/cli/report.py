@@ -12,15 +12,13 @@ from typer import Option
 
 from knet.cli import options as opt
 from knet.cli.messages import print_summary, say
-from knet.tables.formats import STDIN
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import ArrayLike
 
+    from knet.cli.columns import Rows
     from knet.estimator import KNet
     from knet.explore.stability import Stability
-    from knet.tables.conversion import Conversion
 
 EXAMPLES = "Example:  knet report m.safetensors data.csv -o report.html --target species"
 
@@ -39,30 +37,27 @@ def report(
     """Write a report on a model and a table, as one HTML file that needs no network."""
     opt.check_inputs(data, model)
     run.check_outputs([(output, opt.PAGE)], model, data)
-    from knet.cli.columns import check_present, note_source, to_named_table  # slow: after the checks
+    from knet.cli.columns import Rows, check_present, open_table, to_named_table  # slow: after the checks
     from knet.cli.models import load_light_model
-    from knet.tables.read import Source
 
     recipe = load_light_model(model)[1]
-    with Source(data, dialect.known(recipe.dialect)) as source:
-        note_source(source)
+    with open_table(data, dialect, recipe) as source:
         check_present(source, target, text_col)
         target = target or (recipe.target if recipe.target in source.names else None)
         recipe = replace(recipe, id_col=recipe.id_col if recipe.id_col in source.names else None, target=target)
         table = source.read(recipe.types(source.names, recipe.id_col, target, text_col))
-    X = to_named_table(table, recipe)
+    rows = Rows(table, recipe, to_named_table(table, recipe), source.label, text_col)
     from knet import load  # slower still: after the files have been read
 
     with run.limited_threads():
         fitted = load(model)
-        stability, facts = measure_stability(fitted, X, n_refits)
-        origin = table, recipe, data, text_col
-        write_report(fitted, X, output, origin, stability=stability, overwrite=run.force)
+        stability, facts = measure_stability(fitted, rows, n_refits)
+        write_report(fitted, rows, output, stability=stability, overwrite=run.force)
     print_summary({"rows": len(table), **facts, "report": str(output)}, as_json=run.as_json)
 
 
 def measure_stability(
-    model: KNet, X: pa.Table, n_refits: int, labels: ArrayLike | None = None
+    model: KNet, rows: Rows, n_refits: int, labels: ArrayLike | None = None
 ) -> tuple[Stability | None, dict[str, Any]]:
     """Refit a model on samples of the rows; return the stability and what the summary says about it.
 
@@ -75,8 +70,8 @@ def measure_stability(
     from knet.explore.stability import REFIT_ROWS, sample_stability
 
     say(f"{n_refits} refit{'s' * (n_refits != 1)} to measure stability ...")
-    rows = sample_rows(model, X, REFIT_ROWS, labels=labels)
-    found = sample_stability(model, X, rows, n_refits=n_refits, random_state=0)
+    sample = sample_rows(model, rows.X, REFIT_ROWS, labels=labels)
+    found = sample_stability(model, rows.X, sample, n_refits=n_refits, random_state=0)
     if found is None:
         return None, {}
     if found.caveat:
@@ -88,28 +83,9 @@ def measure_stability(
     return found, facts if found.is_known else {}
 
 
-def write_report(
-    model: KNet, X: pa.Table, path: Path, origin: tuple[pa.Table, Conversion, str, str | None], **options: Any
-) -> None:
-    """Write the report on the rows X.
-
-    `origin` is the table, the recipe that made X from it, the table's file, and the column of texts. It gives the known
-    labels, the names of rows (ids, texts or both) and the name of the data. There are no refits.
-    """
-    from knet.cli.columns import known_labels
+def write_report(model: KNet, rows: Rows, path: Path, **options: Any) -> None:
+    """Write the report on a table; its stability is among the options, or not measured."""
     from knet.show.page import report
 
-    table, recipe, data, text_col = origin
-    names = [table[name].to_pylist() for name in (recipe.id_col, text_col) if name is not None]
-    both = [f"{own}: {text}" for own, text in zip(*names, strict=True)] if len(names) == 2 else None
-    report(
-        model,
-        X,
-        path,
-        target=known_labels(table, recipe.target),
-        ids=both or (names[0] if names else None),
-        source="standard input" if data == STDIN else Path(data).name,
-        command=shlex.join(["knet", *sys.argv[1:]]),
-        n_refits=0,
-        **options,
-    )
+    options |= {"source": Path(rows.label).name, "command": shlex.join(["knet", *sys.argv[1:]]), "ids": rows.names}
+    report(model, rows.X, path, target=rows.known_labels, n_refits=0, **options)

@@ -42,47 +42,40 @@ def scan(
     run.check_outputs([(output, opt.TABLE), (plot, opt.IMAGE)], data)
     if plot is not None and find_spec("matplotlib") is None:
         raise ValueError("Plots need matplotlib. Install it with: pip install 'knet-clustering[plots]'")
-    from knet.cli.columns import read_to_fit, to_named_table  # slow: after the checks
+    import pyarrow as pa  # slow: after the checks
+
+    from knet.cli.columns import read_to_fit
     from knet.parameters import check_parameters
+    from knet.tables.write import write_batches
 
     check_parameters("KNet", {"metric": metric})
-    X = to_named_table(*read_to_fit(data, columns, dialect.known()))
+    X = read_to_fit(data, columns, dialect).X
     from knet import scan as compare  # slower still: after the table has been read
 
     with run.limited_threads():
         started = time.perf_counter()
         found = compare(X, range(first, last + 1), metric=metric, random_state=random_state)
         seconds = round(time.perf_counter() - started, 2)
-    summary: dict[str, Any] = {
+    table = [{name: _rounded(value) for name, value in row.items()} for row in found.table]
+    if output is not None or not run.as_json:
+        write_batches(iter([pa.Table.from_pylist(table)]), output, force=run.force)
+    if plot is not None:
+        _plot(found, plot, force=run.force)
+    summary = {
         "rows": len(X),
         "best": found.best,
         "supported": found.supported,
         "advice": found.advice,
         "seconds": seconds,
+        **{name: str(path) for name, path in (("output", output), ("plot", plot)) if path is not None},
+        **({"table": table} if run.as_json else {}),
     }
-    summary |= _write(found, output, plot, run)
-    print_summary(summary | ({"table": _rounded(found)} if run.as_json else {}), as_json=run.as_json)
+    print_summary(summary, as_json=run.as_json)
 
 
-def _write(found: Scan, output: Path | None, plot: Path | None, run: opt.RunOptions) -> dict[str, str]:
-    """Write the table, by default to standard output, and the image; return the names of the files."""
-    import pyarrow as pa
-
-    from knet.tables.write import write_batches
-
-    if output is not None or not run.as_json:
-        write_batches(iter([pa.Table.from_pylist(_rounded(found))]), output, force=run.force)
-    if plot is not None:
-        _plot(found, plot, force=run.force)
-    return {name: str(path) for name, path in (("output", output), ("plot", plot)) if path is not None}
-
-
-def _rounded(found: Scan) -> list[dict[str, Any]]:
-    """Return the table with numbers of at most four decimals."""
-    return [
-        {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
-        for row in found.table
-    ]
+def _rounded(value: Any) -> Any:
+    """Return a number with at most four decimals; other values stay as they are."""
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def _plot(found: Scan, path: Path, *, force: bool) -> None:
