@@ -111,7 +111,7 @@ WRITERS = {
     "predict .npz": _predict(".npz"),
     "embed .npy": Writer("embed m.safetensors new.csv -o psi.npy".split(), {"psi.npy": has_rows(N_NEW)}),
     "report": Writer("report m.safetensors data.csv -o page.html --n-refits 0".split(), {"page.html": is_page}),
-    "export": Writer("export m.safetensors --onnx m.onnx".split(), {"m.onnx": is_graph}, 0.3),
+    "export": Writer("export m.safetensors -o m.onnx".split(), {"m.onnx": is_graph}, 0.3),
     "scan": Writer(
         "scan data.csv --to 3 -o scan.csv --plot scan.png".split(),
         {"scan.csv": has_rows(2), "scan.png": is_image},

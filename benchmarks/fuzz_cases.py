@@ -26,7 +26,7 @@ from scipy.sparse import csr_array
 from knet import Advanced, KNet, load
 from knet.cli.columns import read_to_fit
 from knet.cli.models import load_light_model
-from knet.cli.options import ColumnOptions
+from knet.cli.options import ColumnOptions, DialectOptions
 from knet.exceptions import KNetError, ModelFileError
 from knet.model import file as model_file
 from knet.model import light
@@ -252,10 +252,10 @@ def _use_table(path: Path, rng: Generator) -> bool:
     """Read a table as `knet fit` and as `knet predict` do."""
     flags = [bool(flag) for flag in rng.integers(0, 2, 3)]
     header = [None, True, False][rng.integers(3)]
-    options = ColumnOptions(None, None, [], [], "median" if flags[0] else None, flags[1], flags[2])
+    options = ColumnOptions(impute="median" if flags[0] else None, one_hot=flags[1], dates=flags[2])
     try:
-        table, recipe = read_to_fit(str(path), options, TextOptions(header=header))
-        X = recipe.apply(table)
+        fitted = read_to_fit(str(path), options, DialectOptions(header=header))
+        X, recipe = fitted.X, fitted.recipe
         with Source(str(path), TextOptions(header=header)) as source:
             n_rows = sum(len(recipe.apply(batch)) for batch in source.batches(recipe.types(source.names)))
     except (ValueError, OSError) as error:

@@ -1,5 +1,6 @@
 """The command line, end to end: the installed `knet` on real files."""
 
+import inspect
 import json
 import os
 import re
@@ -7,6 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +18,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.datasets import make_blobs
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from knet import KNet, load
 from knet.cli import demo
 from knet.cli.app import app
+from knet.cli.options import with_groups
 from knet.model.light import LightModel
 from knet.model.predictor import Predictor
 from knet.tables.write import write_batches
@@ -92,15 +98,42 @@ def refuses(result, *texts):
 # What is printed, and where
 
 
-def test_help_and_version_import_neither_torch_nor_sklearn():
-    script = (
-        "import sys; from typer.testing import CliRunner; from knet.cli.app import app\n"
-        "for args in (['--help'], ['fit', '--help'], ['--version']):\n"
-        "    assert CliRunner().invoke(app, args).exit_code == 0\n"
-        "heavy = {'torch', 'sklearn', 'scipy', 'numpy', 'pyarrow', 'matplotlib'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+def test_a_group_of_options_is_one_parameter_of_its_command_and_the_same_in_all_commands():
+    helps = {}
+    for command in get_command(app).commands.values():
+        for option in command.params:
+            helps.setdefault(option.name, set()).add((tuple(option.opts), tuple(option.secondary_opts), option.help))
+    assert {option.opts[0] for option in get_command(app).commands["fit"].params} >= {"--sep", "--drop", "--threads"}
+    shared = [
+        "header",
+        "sep",
+        "decimal",
+        "encoding",
+        "na",
+        "use",
+        "drop",
+        "impute",
+        "one_hot",
+        "dates",
+        "threads",
+        "force",
+    ]
+    assert {name: len(helps[name]) for name in shared} == dict.fromkeys(shared, 1)
+
+    @dataclass(frozen=True)
+    class Group:
+        second: int = 2
+        third: str = "c"
+
+    taken = []
+
+    def command(*, first: int, group: Group, fourth: bool = False):
+        taken.append((first, group, fourth))
+
+    seen = with_groups(command)
+    assert list(inspect.signature(seen).parameters) == ["first", "second", "third", "fourth"]
+    seen(first=1, second=5, third="d", fourth=True)
+    assert taken == [(1, Group(5, "d"), True)]
 
 
 def test_version_is_that_of_the_package():
@@ -175,20 +208,13 @@ def test_info_reads_well(trained):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_reads_and_writes_every_format(trained, tmp_path, suffix):
+def test_every_format_gives_the_same_labels_from_predict_and_from_fit(trained, tmp_path, suffix):
     model, table, labels = trained
-    data, out = write(table, tmp_path / f"new.{suffix}"), tmp_path / f"out.{suffix}"
-    result = call("predict", model, data, "-o", out)
-    assert result.exit_code == 0, result.stderr
-    np.testing.assert_array_equal(read(out).label, labels)
-
-
-@pytest.mark.parametrize("suffix", ["tsv", "parquet", "feather", "npy", "npz"])
-def test_the_format_does_not_change_the_fit(trained, tmp_path, suffix):
-    _, table, labels = trained
-    result = call("fit", write(table, tmp_path / f"d.{suffix}"), "-c", 3, *QUICK, "--labels", tmp_path / "l.csv")
-    assert result.exit_code == 0, result.stderr
-    np.testing.assert_array_equal(read(tmp_path / "l.csv").label, labels)
+    data, out, again = write(table, tmp_path / f"new.{suffix}"), tmp_path / f"out.{suffix}", tmp_path / f"fit.{suffix}"
+    for arguments in (["predict", model, data, "-o", out], ["fit", data, "-c", 3, *QUICK, "--labels", again]):
+        result = call(*arguments)
+        assert result.exit_code == 0, result.stderr
+        np.testing.assert_array_equal(read(arguments[-1]).label, labels)
 
 
 def test_stdin_and_stdout_make_a_pipe(trained):
@@ -326,24 +352,41 @@ def test_predict_names_the_columns_it_misses(trained, tmp_path):
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_outputs_are_not_overwritten_without_force(trained, tmp_path):
+def outputs(model, data):
+    """Every option that names a file to write, as the start of a command."""
+    fit = ["fit", data, "-c", 3]
+    return {
+        "model": [*fit, "-o"],
+        "labels": [*fit, "--labels"],
+        "page": [*fit, "--report"],
+        "rows": ["predict", model, data, "-o"],
+        "embedding": ["embed", model, data, "-o"],
+        "report": ["report", model, data, "-o"],
+        "graph": ["export", model, "-o"],
+        "table": ["scan", data, "-o"],
+        "image": ["scan", data, "--plot"],
+    }
+
+
+@pytest.mark.parametrize("kind", outputs("", ""))
+def test_no_output_is_lost_or_written_in_vain(trained, tmp_path, kind):
+    model, table, _ = trained
+    arguments = outputs(model, write(table, tmp_path / "new.csv"))[kind]
+    (tmp_path / "old").write_text("precious")
+    refuses(call(*arguments, tmp_path / "old"), "exists already", "--force")
+    refuses(call(*arguments, tmp_path / "none" / "out.csv"), "There is no folder")
+    refuses(call(*arguments, tmp_path / "out.doc"), "cannot write", "must end in .")
+    refuses(call(*arguments, tmp_path), "exists already")
+    assert (tmp_path / "old").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "old"]
+
+
+def test_force_replaces_a_file(trained, tmp_path):
     model, table, _ = trained
     data, out = write(table, tmp_path / "new.csv"), tmp_path / "out.csv"
-    out.write_text("precious")
-    refuses(call("predict", model, data, "-o", out), "exists already", "--force")
-    refuses(call("fit", data, "-c", 3, "-o", out), "exists already")
-    refuses(call("report", model, data, "-o", out), "exists already")
-    assert out.read_text() == "precious"
+    out.write_text("old")
     assert call("predict", model, data, "-o", out, "--force").exit_code == 0
-    assert out.read_text() != "precious"
-
-
-def test_outputs_need_a_folder_and_a_known_suffix(trained, tmp_path):
-    model, table, _ = trained
-    data = write(table, tmp_path / "new.csv")
-    refuses(call("predict", model, data, "-o", tmp_path / "none" / "out.csv"), "There is no folder")
-    refuses(call("predict", model, data, "-o", tmp_path / "out.doc"), "cannot write")
-    refuses(call("fit", data, "-c", 3, "--labels", tmp_path / "out.doc"), "cannot write")
+    assert len(read(out)) == len(table)
 
 
 def test_read_only_folder_is_refused(tmp_path):
@@ -389,6 +432,61 @@ def test_a_closed_pipe_is_no_error_message(trained, tmp_path):
     assert done.stdout.count(b"\n") == 2
     assert b"Traceback" not in done.stderr
     assert b"rror" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell that closes streams")
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code", "message"),
+    [
+        ("fit d.csv -c 3 -o new.safetensors", "2>&-", 0, ""),
+        ("fit d.csv -c 3 -o new.safetensors", ">&-", 0, "model"),
+        ("fit d.csv -c 3 -o new.safetensors", "<&- >&- 2>&-", 0, ""),
+        ("fit d.csv -c 3 --n-refits 0", ">&-", 2, "The labels could not be written to standard output"),
+        ("fit - -c 3", "<&-", 2, "knet: standard input is empty."),
+        ("predict m.safetensors d.csv", ">&-", 2, "knet: Standard output is closed"),
+        ("predict m.safetensors d.csv -o out.csv", ">&-", 0, "rows"),
+        ("predict m.safetensors none.csv", "2>&-", 2, ""),
+        ("info m.safetensors --json", ">&-", 2, "knet: Standard output is closed"),
+        ("info m.safetensors --json", ">/dev/full", 2, "knet: [Errno 28]"),
+        ("--help", ">&-", 2, "knet: Standard output is closed"),
+    ],
+)
+def test_closed_standard_streams_lose_no_file_and_give_no_traceback(
+    trained, tmp_path, arguments, closed, code, message
+):
+    write(trained[1], tmp_path / "d.csv")
+    (tmp_path / "m.safetensors").write_bytes(trained[0].read_bytes())
+    command = f"'{KNET}' {arguments} {closed}"
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, cwd=tmp_path, timeout=120, text=True, env=env)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+    if "-o new" in arguments:
+        assert load(tmp_path / "new.safetensors").n_clusters == 3
+    if "--n-refits" in arguments:
+        assert list(tmp_path.glob("knet-model-*.safetensors"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_on_a_terminal_one_line_shows_the_iterations(trained, tmp_path):
+    import pty
+
+    write(trained[1], tmp_path / "d.csv")
+    ours, theirs = pty.openpty()
+    command = [str(KNET), "fit", "d.csv", "-c", "3", *QUICK, "-o", "m.safetensors", "--n-refits", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=theirs) as process:
+        os.close(theirs)
+        text = b""
+        with suppress(OSError):  # the end of a terminal
+            while part := os.read(ours, 4096):
+                text += part
+        assert process.wait(timeout=120) == 0
+    os.close(ours)
+    lines = text.decode().split("\r\n")
+    assert re.match(r"\riteration 1: HSIC [^\r]*\x1b\[K(\riteration 2: [^\r]*\x1b\[K)?\r\x1b\[Krows +240$", lines[0])
+    assert "iteration" not in "".join(lines[1:])
 
 
 # Columns that are not numbers
@@ -549,7 +647,7 @@ def test_onnx_graph_labels_a_file_as_predict_does(messy, tmp_path):
     numeric = write(table.drop(columns=["kind", "when", "flag"]), tmp_path / "numeric.csv")
     model, onnx = tmp_path / "m.safetensors", tmp_path / "m.onnx"
     call("fit", numeric, "-c", 3, *QUICK, "--impute", "median", "-o", model)
-    result = call("export", model, "--onnx", onnx, "--json")
+    result = call("export", model, "-o", onnx, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["largest_difference"] < 1e-6
     call("predict", model, numeric, "-o", tmp_path / "o.parquet", "--proba", "--embedding")
@@ -623,13 +721,17 @@ def help_options(command):
     return re.findall(r"--[a-z][a-z-]*", call(command, "--help").stdout)
 
 
-def test_an_id_column_with_the_name_of_a_result_is_refused(tmp_path):
-    path = write(frame(60)[0].assign(label=np.arange(60)), tmp_path / "rows.csv")
-    refused = call("fit", path, "-c", 3, "--id-col", "label", "-o", tmp_path / "m.safetensors")
-    assert (refused.exit_code, "has the name of a result column" in refused.stderr) == (2, True)
-    call("fit", path, "-c", 3, "--drop", "label", "-o", tmp_path / "m.safetensors", *QUICK)
-    refused = call("predict", tmp_path / "m.safetensors", path, "--id-col", "label")
-    assert (refused.exit_code, "has the name of a result column" in refused.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("name", "suffix", "message"),
+    [("label", "csv", "has the name of a result column"), ("file", "npz", "cannot have an id column 'file'")],
+)
+def test_an_id_column_that_the_output_cannot_have_is_refused(tmp_path, name, suffix, message):
+    path = write(frame(60)[0].assign(**{name: np.arange(60)[::-1]}), tmp_path / "rows.csv")
+    model, out = tmp_path / "m.safetensors", tmp_path / f"out.{suffix}"
+    refuses(call("fit", path, "-c", 3, "--id-col", name, "--labels", out), message)
+    assert call("fit", path, "-c", 3, "--drop", name, "-o", model, *QUICK).exit_code == 0
+    refuses(call("predict", model, path, "--id-col", name, "-o", out), message)
+    assert not out.exists()
 
 
 # knet scan
@@ -666,7 +768,7 @@ def test_scan_to_standard_output_and_for_machines(tmp_path):
         (["--from", "5", "--to", "3"], "--from 5 is above --to 3"),
         (["--from", "1"], "whole numbers from 2"),
         (["--to", "500"], "too few to compare up to 500"),
-        (["--plot", "scan.txt"], "must end in one of .png"),
+        (["--plot", "scan.txt"], "must end in .png"),
         (["-o", "rows.csv"], "exists already"),
         (["--impute", "mean"], "must be 'median'"),
     ],
@@ -681,27 +783,6 @@ def test_scan_refuses_in_one_line(tmp_path, monkeypatch, arguments, message):
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 
 
-def test_a_missing_file_is_reported_before_slow_imports(tmp_path):
-    """A refusal must not wait for torch: it is not even imported."""
-    calls = [
-        ["fit", "nowhere.csv", "-c", "2"],
-        ["scan", "nowhere.csv"],
-        ["info", "nowhere.safetensors"],
-        ["predict", "nowhere.safetensors", "nowhere.csv"],
-        ["report", "nowhere.safetensors", "nowhere.csv", "-o", "r.html"],
-        ["export", "nowhere.safetensors", "--onnx", "m.onnx"],
-    ]
-    script = (
-        "import sys\nfrom knet.cli import main\nsys.argv[0] = 'knet'\n"
-        "try:\n    main()\nexcept SystemExit as end:\n    code = end.code\n"
-        "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules\nsys.exit(code)"
-    )
-    for arguments in calls:
-        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, cwd=tmp_path)
-        assert done.returncode == 2, (arguments, done.stderr)
-        assert done.stderr.startswith("knet: There is no")
-
-
 def test_if_all_rows_are_rejected_there_is_a_summary_without_scores(tmp_path):
     table, target = frame()
     table.assign(kind=target).to_csv(tmp_path / "rows.csv", index=False)
@@ -714,8 +795,11 @@ def test_if_all_rows_are_rejected_there_is_a_summary_without_scores(tmp_path):
     assert set(pd.read_csv(out)["label"]) == {-1}
 
 
-def test_a_column_has_one_role(tmp_path):
+@pytest.mark.parametrize(
+    "roles", list(combinations(["--id-col", "--target", "--weight", "--text-col"], 2)), ids="".join
+)
+def test_a_column_has_one_role(tmp_path, roles):
     table, target = frame()
     data = write(table.assign(kind=target), tmp_path / "d.csv")
-    result = call("fit", data, "-c", 3, "--id-col", "kind", "--target", "kind", "-o", tmp_path / "m.safetensors")
-    refuses(result, "--id-col and --target name the same column, 'kind'")
+    result = call("fit", data, "-c", 3, roles[0], "kind", roles[1], "kind", "-o", tmp_path / "m.safetensors")
+    refuses(result, f"{roles[0]} and {roles[1]} name the same column, 'kind'")

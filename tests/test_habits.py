@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from knet import Advanced, KNet
 from knet.datasets import make_moon
+from knet.progress import IterationReporter, ProgressLine
 from knet.start.separation import path_silhouette
-from knet.train import progress
 
 ROW = {"iteration": 1, "hsic": 1.5, "reconstruction": 0.0, "u_change": 0.25, "seconds": 0.125}
 
@@ -81,7 +81,8 @@ def test_verbose_shows_iterations_without_any_setup_of_logging():
 
 
 def test_a_line_has_a_reconstruction_only_if_there_is_one(caplog):
-    with caplog.at_level(logging.INFO, logger="knet"), progress.IterationReporter(1, 3) as report:
+    with caplog.at_level(logging.INFO, logger="knet"):
+        report = IterationReporter(1)
         report(ROW)
         report(ROW | {"reconstruction": 0.75})
     assert caplog.messages == [
@@ -101,21 +102,37 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
-def test_the_bar_is_full_at_the_end_unless_the_fit_is_interrupted(monkeypatch, error):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    reporter = progress.IterationReporter(1, 10)
+@pytest.mark.parametrize("verbose", [1, True])
+@pytest.mark.parametrize("stop", [None, KeyboardInterrupt])
+def test_on_a_terminal_a_line_is_rewritten_and_removed_at_the_end(monkeypatch, verbose, stop):
+    def interrupt(row):
+        if stop is not None:
+            raise stop
+
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
     try:
-        with reporter as report:
-            report(ROW)
-            report(ROW | {"iteration": 2})
-            if error:
-                raise error
+        KNet(2, max_iter=2, tol=0.0, verbose=verbose, random_state=0, callback=interrupt).fit(blobs(2)[0])
     except KeyboardInterrupt:
-        pass
-    task = reporter.bar.tasks[0]
-    assert (task.completed, task.total) == (2, 10 if error else 2)
-    assert task.finished == (error is None)
+        assert stop is not None
+    lines = stream.getvalue().split("\r")
+    assert [line.split(":")[0] for line in lines[1:-1]] == ["iteration 1", "iteration 2"][: 1 if stop else 2]
+    assert all(line.endswith("\033[K") for line in lines[1:])
+    assert lines[-1] == "\033[K"
+    assert "\n" not in stream.getvalue()
+
+
+class Full(io.StringIO):
+    def write(self, text):
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("stream", [None, Full()])
+def test_progress_that_cannot_be_printed_does_not_end_a_fit(monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", stream)
+    with ProgressLine() as line:
+        line.show("10 rows")
+    assert KNet(2, max_iter=1, verbose=1, random_state=0).fit(blobs(2)[0]).n_iter_ == 1
 
 
 # Random states

@@ -192,7 +192,7 @@ def test_an_output_that_is_an_input_is_refused(saved, data, tmp_path):
     refuses(call("predict", saved, data, "-o", data, "-f"), "also an input")
     refuses(call("fit", data, "-c", 2, "--labels", data, "-f"), "also an input")
     refuses(call("report", saved, data, "-o", saved, "-f"), "also an input")
-    refuses(call("export", saved, "--onnx", saved, "-f"), "also an input")
+    refuses(call("export", saved, "-o", saved, "-f"), "also an input")
     assert data.read_bytes() == content
 
 
@@ -602,7 +602,7 @@ def test_errors_of_knet_are_one_line_and_defects_are_not_hidden(data, saved, tmp
         raise RuntimeError("line 1\nline 2")
 
     monkeypatch.setattr(torch.onnx, "export", export)
-    refuses(call("export", saved, "--onnx", tmp_path / "m.onnx"), "torch.onnx.export failed: line 1 line 2")
+    refuses(call("export", saved, "-o", tmp_path / "m.onnx"), "torch.onnx.export failed: line 1 line 2")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -40,9 +40,9 @@ def folder(tmp_path_factory):
     return folder
 
 
-def imported(folder, *args):
+def imported(folder, *args, heavy=HEAVY):
     """Run a command; return its exit code, the heavy modules that it imported, and standard error."""
-    command = [sys.executable, "-c", SCRIPT.format(heavy=HEAVY), *args]
+    command = [sys.executable, "-c", SCRIPT.format(heavy=heavy), *args]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return *json.loads(done.stdout.splitlines()[-1]), done.stderr
 
@@ -55,12 +55,15 @@ def imported(folder, *args):
         "predict m.safetensors rows.parquet -o out.parquet -f --threads 1",
         "embed m.safetensors rows.csv -o out.csv -f",
         "info m.safetensors --json",
-        "--version",
-        "fit --help",
     ],
 )
 def test_labelling_imports_nothing_heavy(folder, args):
     assert imported(folder, *args.split())[:2] == (0, [])
+
+
+@pytest.mark.parametrize("args", ["--help", "--version", "fit --help", "predict --help"])
+def test_help_imports_not_even_numpy_and_arrow(folder, args):
+    assert imported(folder, *args.split(), heavy=(*HEAVY, "numpy", "pyarrow", "rich"))[:2] == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -77,8 +80,11 @@ def test_labelling_imports_nothing_heavy(folder, args):
         ("info damaged.safetensors", "damaged"),
         ("report missing.safetensors rows.csv -o r.html", "There is no model file"),
         ("report damaged.safetensors rows.csv -o r.html", "damaged"),
-        ("export m.safetensors --onnx m.pkl", ".onnx"),
-        ("export damaged.safetensors --onnx m.onnx", "damaged"),
+        ("export missing.safetensors -o m.onnx", "There is no model file"),
+        ("info missing.safetensors", "There is no model file"),
+        ("report m.safetensors other.csv -o r.html", "needs the columns 'x0', 'x1'"),
+        ("export m.safetensors -o m.pkl", ".onnx"),
+        ("export damaged.safetensors -o m.onnx", "damaged"),
         ("scan missing.csv", "There is no file missing.csv"),
         ("scan rows.csv --columns z", "There is no column 'z'"),
         ("fit missing.csv -c 2", "There is no file missing.csv"),

@@ -451,7 +451,7 @@ def test_suffixes_of_all_outputs_are_checked_before_the_work(plain, tmp_path):
     refused(call("fit", data, "-c", 3, "-o", tmp_path / "m.pkl"), "m.pkl", "must end in .safetensors")
     refused(call("fit", data, "-c", 3, "--report", tmp_path / "r.pdf"), "r.pdf", "must end in .html")
     refused(call("report", model, data, "-o", tmp_path / "r.pdf"), "must end in .html")
-    refused(call("export", model, "--onnx", tmp_path / "m.pb"), "must end in .onnx")
+    refused(call("export", model, "-o", tmp_path / "m.pb"), "must end in .onnx")
     refused(call("predict", model, data, "-o", tmp_path / "o.xlsx"), "cannot write", ".parquet")
     assert list(tmp_path.iterdir()) == []
 

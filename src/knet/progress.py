@@ -3,6 +3,8 @@
 import logging
 import sys
 import time
+from contextlib import suppress
+from typing import Self
 
 logger = logging.getLogger("knet")
 logger.addHandler(logging.NullHandler())
@@ -15,8 +17,14 @@ class ProgressLine:
     """A line of progress; `is_due` says whether enough time has passed since the last one."""
 
     def __init__(self) -> None:
-        self.terminal = sys.stderr.isatty()
+        self.terminal = sys.stderr is not None and sys.stderr.isatty()  # None in a program without a console
         self.started = self.printed = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.clear()
 
     @property
     def seconds(self) -> float:
@@ -31,12 +39,18 @@ class ProgressLine:
     def show(self, text: str) -> None:
         """Print a line, on a terminal over the last one."""
         self.printed = time.perf_counter()
-        sys.stderr.write(f"\r{text}\033[K" if self.terminal else f"{text}\n")
+        self._write(f"\r{text}\033[K" if self.terminal else f"{text}\n")
 
     def clear(self) -> None:
         """Remove the line from a terminal."""
         if self.terminal:
-            sys.stderr.write("\r\033[K")
+            self._write("\r\033[K")
+
+    def _write(self, text: str) -> None:
+        if sys.stderr is not None:
+            with suppress(OSError):  # a line that cannot be printed must not end the work
+                sys.stderr.write(text)
+                sys.stderr.flush()
 
 
 class IterationReporter:

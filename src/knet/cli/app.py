@@ -3,6 +3,7 @@
 Exit codes: 0 done, 2 wrong usage or data, 130 interrupted.
 """
 
+import errno
 import functools
 import os
 import signal
@@ -16,6 +17,7 @@ import typer
 from knet import __version__
 from knet.cli import INTERRUPTED, demo, export, fit, info, predict, report, scan
 from knet.cli.messages import say
+from knet.cli.options import with_groups
 from knet.files import remove_unfinished
 
 P = ParamSpec("P")
@@ -25,30 +27,11 @@ OUT_OF_MEMORY = ("not enough memory", "can't allocate memory")  # in the Runtime
 
 app = typer.Typer(
     name="knet",
-    help="Spectral clustering that learns its kernel and predicts.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def main() -> None:
-    """Run the command line."""
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        app()
-    except SystemExit as end:
-        if end.code == INTERRUPTED:  # a normal exit would wait for threads that still wait for input
-            sys.stderr.flush()
-            os._exit(INTERRUPTED)
-        raise
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    """Remove unfinished files and exit at once: third-party code could catch an exception raised here."""
-    remove_unfinished()
-    os._exit(128 + number)
 
 
 def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
@@ -59,16 +42,15 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except BrokenPipeError as error:  # the reader of our output closed it, as `head` does
-            sys.stderr.close()
             raise SystemExit(BROKEN_PIPE) from error
         except Exception as error:
             if (text := _message(error)) is None:
                 raise
             say(f"knet: {text}")
-            raise typer.Exit(2) from error
+            raise SystemExit(2) from error
         except KeyboardInterrupt as error:
             say("knet: interrupted.")
-            raise typer.Exit(INTERRUPTED) from error
+            raise SystemExit(INTERRUPTED) from error
 
     return wrapped
 
@@ -79,8 +61,32 @@ def _message(error: Exception) -> str | None:
         return "Reading tables needs pyarrow. Install it with: pip install 'knet-clustering[tables]'"
     if isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY):
         return "The memory is not sufficient. Use fewer rows or columns, or a machine with more memory."
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        return "Standard output is closed, so that the results cannot be written to it."
     own = any(kind.__module__ == "knet.exceptions" for kind in type(error).__mro__)  # without an import of torch
     return str(error) if own or isinstance(error, ValueError | OSError | ImportError) else None
+
+
+def main() -> None:
+    """Run the command line."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        one_line_errors(app)()  # Typer itself prints too: the help
+    except SystemExit as end:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # has been reported; Python would report it again when it exits
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if end.code == INTERRUPTED:  # a normal exit would wait for threads that still wait for input
+            os._exit(INTERRUPTED)
+        raise
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """Remove unfinished files and exit at once: third-party code could catch an exception raised here."""
+    remove_unfinished()
+    os._exit(128 + number)
 
 
 def _print_version(wanted: bool) -> None:
@@ -98,11 +104,14 @@ def options(
     """Spectral clustering that learns its kernel and predicts."""
 
 
-app.command(epilog=scan.EXAMPLES)(one_line_errors(scan.scan))
-app.command(epilog=fit.EXAMPLES)(one_line_errors(fit.fit))
-app.command(epilog=predict.PREDICT_EXAMPLES)(one_line_errors(predict.predict))
-app.command(epilog=predict.EMBED_EXAMPLES)(one_line_errors(predict.embed))
-app.command(epilog=report.EXAMPLES)(one_line_errors(report.report))
-app.command(epilog=export.EXAMPLES)(one_line_errors(export.export))
-app.command(epilog=info.EXAMPLES)(one_line_errors(info.info))
-app.command(epilog=demo.EXAMPLES)(one_line_errors(demo.demo))
+for command, examples in (
+    (scan.scan, scan.EXAMPLES),
+    (fit.fit, fit.EXAMPLES),
+    (predict.predict, predict.PREDICT_EXAMPLES),
+    (predict.embed, predict.EMBED_EXAMPLES),
+    (report.report, report.EXAMPLES),
+    (export.export, export.EXAMPLES),
+    (info.info, info.EXAMPLES),
+    (demo.demo, demo.EXAMPLES),
+):
+    app.command(epilog=examples)(one_line_errors(with_groups(command)))

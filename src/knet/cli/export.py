@@ -3,30 +3,28 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from knet.cli import options as opt
 from knet.cli.messages import print_summary
 
-EXAMPLES = "Example:  knet export m.safetensors --onnx m.onnx"
+EXAMPLES = "Example:  knet export m.safetensors -o m.onnx"
 
 
 def export(
+    *,
     model: opt.ModelFile,
-    onnx: Annotated[Path, typer.Option(help="The .onnx file to write.")],
+    output: Annotated[Path, Option("--output", "-o", help="The .onnx file to write.")],
     reject: opt.Reject = None,
-    as_json: opt.Json = False,
-    force: opt.Force = False,
+    run: opt.RunOptions,
 ) -> None:
     """Write a model as one ONNX graph, from columns to label, proba and embedding."""
     opt.check_inputs(model=model)
-    from knet.cli.models import load_model  # slow: after the check
-    from knet.tables.formats import check_ending
-    from knet.tables.write import check_targets
+    run.check_outputs([(output, (".onnx",))], model)
+    from knet.cli.models import load_light_model  # slow: after the checks
 
-    check_targets([onnx], [model], force=force)
-    check_ending(onnx, ".onnx")
-    fitted, recipe = load_model(model)
+    recipe = load_light_model(model)[1]
+    from knet import load  # slower still: after the file has been checked
     from knet.model.onnx import to_onnx
 
     fills = [
@@ -34,6 +32,7 @@ def export(
         for column in recipe.columns
         for _ in column.outputs
     ]
-    difference = to_onnx(fitted, onnx, recipe.outputs, fills, reject=reject, overwrite=force)
-    summary = {"onnx": str(onnx), "inputs": recipe.outputs, "largest_difference": difference}
-    print_summary(summary, as_json=as_json)
+    with run.limited_threads():
+        difference = to_onnx(load(model), output, recipe.outputs, fills, reject=reject, overwrite=run.force)
+    summary = {"output": str(output), "inputs": recipe.outputs, "largest_difference": difference}
+    print_summary(summary, as_json=run.as_json)

@@ -1,45 +1,24 @@
 """Model files as the commands use them: the model with the conversion of its columns."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from knet.exceptions import ModelFileError
-from knet.model.blocks import on_device
 from knet.model.light import LightModel, load_light
 from knet.tables.conversion import COLUMN_KINDS, Conversion
 
-if TYPE_CHECKING:
-    from knet.estimator import KNet
 
+def load_light_model(path: Path) -> tuple[LightModel, Conversion]:
+    """Read a model that labels rows, and the conversion of its columns; numbers only if no command fitted it.
 
-def load_light_model(path: Path, device: str = "auto") -> tuple[LightModel, Conversion]:
-    """Read a model that labels rows, and the conversion of its columns; "auto" computes with NumPy."""
+    Torch is not imported, so that a command which needs a whole model uses this first: a damaged file is refused soon.
+    """
     model = load_light(path)
-    recipe = recipe_of(model, path)
-    if device in ("auto", "cpu"):
-        return model, recipe
-    from knet.train.host import resolve_device
-
-    return on_device(model, str(resolve_device(device))), recipe
-
-
-def load_model(path: Path) -> tuple[KNet, Conversion]:
-    """Read a whole model and the conversion of its columns; a damaged file is refused before torch is imported."""
-    recipe = recipe_of(load_light(path), path)
-    from knet.model.file import load
-
-    return load(path), recipe
-
-
-def recipe_of(model: LightModel, path: Path) -> Conversion:
-    """Return the conversion of the columns of a model; one that was not fitted by a command uses numbers only."""
     stored = model.extra.get("table")
     if stored is not None:
-        return _read_recipe(stored, model, path)
-    return Conversion.of_numbers(model.names or (f"x{j}" for j in range(model.n_features)))
+        return model, _read_recipe(stored, model, path)
+    return model, Conversion.of_numbers(model.names or (f"x{j}" for j in range(model.n_features)))
 
 
 def _read_recipe(stored: Any, model: LightModel, path: Path) -> Conversion:

@@ -1,130 +1,154 @@
-"""Options that several commands share, as type aliases for Typer."""
+"""Options that several commands share, for Typer: single ones as type aliases, groups of them as dataclasses.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+A command has one parameter for a group; `with_groups` shows the fields of the group as options of the command. A group
+checks its values when it is created.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import typer
+from typer import Argument, Option
 
 from knet.files import check_readable
-from knet.tables.dialect import TextOptions, separator_named
-from knet.tables.formats import STDIN, check_suffix
+from knet.tables.dialect import Dialect, TextOptions, separator_named
+from knet.tables.formats import STDIN, WRITTEN, check_ending, check_suffix
 
-Data: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        help="Table: .csv, .tsv, .txt, .json, .jsonl (also .gz, .bz2, .zst), .xlsx, .parquet, .feather, .npy, .npz, "
-        "or - for CSV on standard input."
-    ),
-]
-ModelFile: TypeAlias = Annotated[Path, typer.Argument(help="Model file, written by `knet fit -o`.")]
-Output: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", help="File to write; default: standard output.")
-]
-Reject: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        help="Give the label -1 to rows that are less familiar than all but this share of the training rows, "
-        "for example 0.05, or more likely wrong than right."
-    ),
-]
+MODEL, TABLE, PAGE, IMAGE = (".safetensors",), WRITTEN, (".html", ".htm"), (".png", ".svg", ".pdf")  # ends of names
+
+READABLE = ".csv, .tsv, .txt, .json, .jsonl (also .gz, .bz2, .zst), .xlsx, .parquet, .feather, .npy, .npz"
+REJECTED = (
+    "less familiar than all but this share of the training rows, for example 0.05, or more likely wrong than right"
+)
+
+Data: TypeAlias = Annotated[str, Argument(help=f"Table: {READABLE}, or - for CSV on standard input.")]
+ModelFile: TypeAlias = Annotated[Path, Argument(help="Model file, written by `knet fit -o`.")]
+Reject: TypeAlias = Annotated[float | None, Option(help=f"Give the label -1 to rows that are {REJECTED}.")]
 IdCol: TypeAlias = Annotated[
-    str | None, typer.Option(help="Column that identifies rows; copied to the output, not used for clustering.")
+    str | None, Option(help="Column that identifies rows; copied to the output, not used for clustering.")
 ]
 TextCol: TypeAlias = Annotated[
-    str | None, typer.Option(help="Column with texts that the report names rows by; not used for clustering.")
+    str | None, Option(help="Column with texts that the report names rows by; not used for clustering.")
 ]
-Metric: TypeAlias = Annotated[str, typer.Option(help="euclidean, or cosine: every row is divided by its length first.")]
 Target: TypeAlias = Annotated[
-    str | None, typer.Option(help="Column with known labels; only compared with the clusters, not used for clustering.")
+    str | None, Option(help="Column with known labels; only compared with the clusters, not used for clustering.")
 ]
-Weight: TypeAlias = Annotated[
-    str | None, typer.Option(help="Column that says how often each row counts; not used for clustering itself.")
-]
-Header: TypeAlias = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line names the columns; default: recognised."),
-]
-Sep: TypeAlias = Annotated[
-    str | None,
-    typer.Option(help="Separator: a character, or comma, semicolon, tab, pipe, space; default: recognised."),
-]
-Decimal: TypeAlias = Annotated[str | None, typer.Option(help="Decimal mark: . or , (default: recognised).")]
-Encoding: TypeAlias = Annotated[
-    str | None, typer.Option(help="Encoding of the text, such as utf-8 or latin-1; default: recognised.")
-]
-Na: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(help="Word that means a missing value, in addition to NA, null, ...; may be repeated."),
-]
-Columns: TypeAlias = Annotated[list[str] | None, typer.Option(help="Columns to use; comma-separated, or repeated.")]
-Drop: TypeAlias = Annotated[list[str] | None, typer.Option(help="Columns to leave out; comma-separated, or repeated.")]
-Impute: TypeAlias = Annotated[str | None, typer.Option(help="How to fill missing values: median.")]
-OneHot: TypeAlias = Annotated[bool, typer.Option("--one-hot", help="Convert text columns to 0/1 columns.")]
-Dates: TypeAlias = Annotated[bool, typer.Option("--dates", help="Convert dates to days since 1970.")]
-RandomState: TypeAlias = Annotated[int, typer.Option(help="Seed; the only source of randomness.")]
+Metric: TypeAlias = Annotated[str, Option(help="euclidean, or cosine: every row is divided by its length first.")]
+RandomState: TypeAlias = Annotated[int, Option(help="Seed; the only source of randomness.")]
 Refits: TypeAlias = Annotated[
-    int,
-    typer.Option(min=0, help="Number of refits on random halves that measure stability; 0 measures none."),
+    int, Option(min=0, help="Number of refits on random halves that measure stability; 0 measures none.")
 ]
-Device: TypeAlias = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Threads: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Maximum number of threads.")]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the summary as JSON to standard output.")]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.")]
+Device: TypeAlias = Annotated[str, Option(help="auto, cpu, cuda or mps.")]
+Json: TypeAlias = Annotated[bool, Option("--json", help="Print the summary as JSON to standard output.")]
 
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """The options that choose columns and say how they become numbers."""
+    """Which columns are used, and how they become numbers."""
 
-    id_col: str | None
-    target: str | None
-    columns: list[str]
-    drop: list[str]
-    impute: str | None
-    one_hot: bool
-    dates: bool
-    weight: str | None = None
-    text_col: str | None = None
+    id_col: IdCol = None
+    target: Annotated[str | None, Option(help="Column with known labels; `fit` only compares clusters with it.")] = None
+    use: Annotated[list[str] | None, Option("--columns", help="Columns to use; comma-separated, or repeated.")] = None
+    drop: Annotated[list[str] | None, Option(help="Columns to leave out; comma-separated, or repeated.")] = None
+    impute: Annotated[str | None, Option(help="How to fill missing values: median.")] = None
+    one_hot: Annotated[bool, Option("--one-hot", help="Convert text columns to 0/1 columns.")] = False
+    dates: Annotated[bool, Option("--dates", help="Convert dates to days since 1970.")] = False
 
-    def check(self) -> None:
-        """Raise an error if a value is not allowed."""
-        roles = {"--id-col": self.id_col, "--target": self.target, "--weight": self.weight, "--text-col": self.text_col}
-        used = [name for name in roles.values() if name is not None]
-        for name in used:
-            if used.count(name) > 1:
-                options = " and ".join(option for option, column in roles.items() if column == name)
-                raise ValueError(f"{options} name the same column, {name!r}. Use a column for one of them only.")
+    def __post_init__(self) -> None:
         if self.impute not in (None, "median"):
             raise ValueError(f"The --impute option must be 'median'. Got {self.impute!r} instead.")
 
 
-def text_options(
-    sep: str | None, decimal: str | None, encoding: str | None, na: list[str] | None, header: bool | None
-) -> TextOptions:
-    """Return the options about the dialect of a text file, or raise an error if a value is not allowed."""
-    decimal = {"comma": ",", "point": "."}.get(decimal or "", decimal)
-    options = TextOptions(separator_named(sep), decimal, encoding, tuple(na or ()), header)
-    options.check()
-    return options
+@dataclass(frozen=True)
+class DialectOptions:
+    """How a text file is written; what is not given is recognised."""
+
+    header: Annotated[
+        bool | None,
+        Option("--header/--no-header", help="Whether the first line names the columns; default: recognised."),
+    ] = None
+    sep: Annotated[
+        str | None,
+        Option(help="Separator: a character, or comma, semicolon, tab, pipe, space; default: recognised."),
+    ] = None
+    decimal: Annotated[str | None, Option(help="Decimal mark: . or , (default: recognised).")] = None
+    encoding: Annotated[
+        str | None, Option(help="Encoding of the text, such as utf-8 or latin-1; default: recognised.")
+    ] = None
+    na: Annotated[
+        list[str] | None,
+        Option(help="Word that means a missing value, in addition to NA, null, ...; may be repeated."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        self.known().check()
+
+    def known(self, prior: Dialect | None = None) -> TextOptions:
+        """Return the options as the reader of tables takes them; `prior` is used if a file shows no evidence."""
+        decimal = {"comma": ",", "point": "."}.get(self.decimal or "", self.decimal)
+        return TextOptions(separator_named(self.sep), decimal, self.encoding, tuple(self.na or ()), self.header, prior)
 
 
-def check_parameters(params: Mapping[str, Any]) -> None:
-    """Raise an error if a parameter of KNet has a value that is not allowed."""
-    from knet.parameters import check_parameters as check
+@dataclass(frozen=True)
+class RunOptions:
+    """How many threads work, how the summary is printed, and whether files are replaced."""
 
-    check("KNet", params)
+    threads: Annotated[int | None, Option(min=1, help="Maximum number of threads.")] = None
+    as_json: Json = False
+    force: Annotated[bool, Option("--force", "-f", help="Overwrite existing files.")] = False
 
-
-def number_or_word(text: str) -> str | int | float:
-    """Return an option's value as a number if it is one, otherwise as text."""
-    for kind in (int, float):
+    @contextmanager
+    def limited_threads(self) -> Iterator[None]:
+        """Limit torch and linear algebra to the number of threads; None changes nothing."""
+        if self.threads is None:
+            yield
+            return
         try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+            from threadpoolctl import threadpool_limits
+        except ImportError as error:
+            raise ImportError("--threads needs threadpoolctl. Install it with: pip install threadpoolctl") from error
+        from knet.threads import limit_threads
+
+        with limit_threads(self.threads), threadpool_limits(self.threads):
+            yield
+
+    def check_outputs(self, outputs: Iterable[tuple[Path | None, tuple[str, ...]]], *inputs: str | Path) -> None:
+        """Raise an error before any work if a file cannot be written after it; each has allowed ends of its name."""
+        from knet.tables.write import check_targets
+
+        given = [(path, suffixes) for path, suffixes in outputs if path is not None]
+        check_targets([path for path, _ in given], inputs, force=self.force)
+        for path, suffixes in given:
+            check_ending(path, *suffixes)
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command as Typer should see it: with the fields of each group in the place of the group."""
+
+    def parameters(owner: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(owner, eval_str=True).parameters
+
+    groups: dict[str, Any] = {
+        name: part.annotation for name, part in parameters(command).items() if is_dataclass(part.annotation)
+    }
+    shown = [
+        option.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, part in parameters(command).items()
+        for option in (parameters(groups[name]).values() if name in groups else [part])
+    ]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    run.__signature__, run.__annotations__ = inspect.Signature(shown), {}  # type: ignore[attr-defined]
+    return run
 
 
 def check_inputs(data: str | None = None, model: Path | None = None) -> None:
@@ -134,3 +158,12 @@ def check_inputs(data: str | None = None, model: Path | None = None) -> None:
         check_readable(Path(data))
     if model is not None:
         check_readable(model, "model file")
+
+
+def check_roles(**roles: str | None) -> None:
+    """Raise an error if two options name the same column."""
+    for name in filter(None, roles.values()):
+        options = [f"--{option.replace('_', '-')}" for option, column in roles.items() if column == name]
+        if len(options) > 1:
+            both = " and ".join(options)
+            raise ValueError(f"{both} name the same column, {name!r}. Use a column for one of them only.")

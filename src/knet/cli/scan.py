@@ -7,44 +7,29 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from knet.cli import options as opt
 from knet.cli.messages import print_summary
-from knet.cli.threads import limit_threads
 
 if TYPE_CHECKING:
     from knet.explore.scan import Scan
 
 EXAMPLES = "Examples:  knet scan data.csv --plot scan.png   |   knet scan data.csv --from 2 --to 20 --json"
-IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def scan(
+    *,
     data: opt.Data,
-    first: Annotated[int, typer.Option("--from", help="Smallest number of clusters to consider.")] = 2,
-    last: Annotated[int, typer.Option("--to", help="Largest number of clusters to consider.")] = 10,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Table to write; default: standard output.")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Image to write: .png, .svg or .pdf.")] = None,
-    id_col: opt.IdCol = None,
-    target: Annotated[str | None, typer.Option(help="Column with known labels; left out.")] = None,
-    columns: opt.Columns = None,
-    drop: opt.Drop = None,
-    impute: opt.Impute = None,
-    one_hot: opt.OneHot = False,
-    dates: opt.Dates = False,
-    header: opt.Header = None,
-    sep: opt.Sep = None,
-    decimal: opt.Decimal = None,
-    encoding: opt.Encoding = None,
-    na: opt.Na = None,
+    first: Annotated[int, Option("--from", help="Smallest number of clusters to consider.")] = 2,
+    last: Annotated[int, Option("--to", help="Largest number of clusters to consider.")] = 10,
+    output: Annotated[Path | None, Option("--output", "-o", help="Table to write; default: standard output.")] = None,
+    plot: Annotated[Path | None, Option(help="Image to write: .png, .svg or .pdf.")] = None,
+    columns: opt.ColumnOptions,
+    dialect: opt.DialectOptions,
     metric: opt.Metric = "euclidean",
     random_state: opt.RandomState = 0,
-    threads: opt.Threads = None,
-    as_json: opt.Json = False,
-    force: opt.Force = False,
+    run: opt.RunOptions,
 ) -> None:
     """Advise on the number of clusters: which numbers the data support, if any.
 
@@ -53,75 +38,44 @@ def scan(
     if first > last:
         raise ValueError(f"--from {first} is above --to {last}.")
     opt.check_inputs(data)
-    opt.check_parameters({"metric": metric})
-    chosen = opt.ColumnOptions(id_col, target, columns or [], drop or [], impute, one_hot, dates)
-    chosen.check()
-    text = opt.text_options(sep, decimal, encoding, na, header)
-    _check_files(data, output, plot, force=force)
-    from knet.cli.columns import read_to_fit  # slow: after the checks
+    opt.check_roles(id_col=columns.id_col, target=columns.target)
+    run.check_outputs([(output, opt.TABLE), (plot, opt.IMAGE)], data)
+    if plot is not None and find_spec("matplotlib") is None:
+        raise ValueError("Plots need matplotlib. Install it with: pip install 'knet-clustering[plots]'")
+    import pyarrow as pa  # slow: after the checks
 
-    table, recipe = read_to_fit(data, chosen, text)
-    X = recipe.apply(table)
+    from knet.cli.columns import read_to_fit
+    from knet.parameters import check_parameters
+    from knet.tables.write import write_batches
+
+    check_parameters("KNet", {"metric": metric})
+    X = read_to_fit(data, columns, dialect).X
     from knet import scan as compare  # slower still: after the table has been read
 
-    with limit_threads(threads):
+    with run.limited_threads():
         started = time.perf_counter()
         found = compare(X, range(first, last + 1), metric=metric, random_state=random_state)
         seconds = round(time.perf_counter() - started, 2)
-    written = _write(found, output, plot, to_stdout=output is None and not as_json, force=force)
-    print_summary(
-        {
-            "rows": len(table),
-            "best": found.best,
-            "supported": found.supported,
-            "advice": found.advice,
-            "seconds": seconds,
-            **written,
-            **({"table": _rounded(found)} if as_json else {}),
-        },
-        as_json=as_json,
-    )
-
-
-def _check_files(data: str, output: Path | None, plot: Path | None, *, force: bool) -> None:
-    """Raise an error before the scan starts if a file cannot be written after it."""
-    from knet.tables.formats import check_suffix
-    from knet.tables.write import check_targets
-
-    check_targets([output, plot], [data], force=force)
-    if output is not None:
-        check_suffix(str(output), "write")
-    if plot is None:
-        return
-    if plot.suffix.lower() not in IMAGE_SUFFIXES:
-        raise ValueError(f"{plot} must end in one of {', '.join(IMAGE_SUFFIXES)}.")
-    if find_spec("matplotlib") is None:
-        raise ValueError("Plots need matplotlib. Install it with: pip install 'knet-clustering[plots]'")
-
-
-def _write(found: Scan, output: Path | None, plot: Path | None, *, to_stdout: bool, force: bool) -> dict[str, Any]:
-    """Write the table and the image; return the names of the files."""
-    import pyarrow as pa
-
-    from knet.tables.write import write_batches
-
-    written = {}
-    if output is not None or to_stdout:
-        write_batches(iter([pa.Table.from_pylist(_rounded(found))]), output, force=force)
-    if output is not None:
-        written["output"] = str(output)
+    table = [{name: _rounded(value) for name, value in row.items()} for row in found.table]
+    if output is not None or not run.as_json:
+        write_batches(iter([pa.Table.from_pylist(table)]), output, force=run.force)
     if plot is not None:
-        _plot(found, plot, force=force)
-        written["plot"] = str(plot)
-    return written
+        _plot(found, plot, force=run.force)
+    summary = {
+        "rows": len(X),
+        "best": found.best,
+        "supported": found.supported,
+        "advice": found.advice,
+        "seconds": seconds,
+        **{name: str(path) for name, path in (("output", output), ("plot", plot)) if path is not None},
+        **({"table": table} if run.as_json else {}),
+    }
+    print_summary(summary, as_json=run.as_json)
 
 
-def _rounded(found: Scan) -> list[dict[str, Any]]:
-    """Return the table with numbers of at most four decimals."""
-    return [
-        {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
-        for row in found.table
-    ]
+def _rounded(value: Any) -> Any:
+    """Return a number with at most four decimals; other values stay as they are."""
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def _plot(found: Scan, path: Path, *, force: bool) -> None:
