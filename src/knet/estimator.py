@@ -455,7 +455,8 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         if not reset:
             check_is_fitted(self)
         X = admit(X)
-        rows = to_numbers(X, getattr(self, "feature_names_in_", None), min_rows=2 if reset else 1)
+        names = None if reset else getattr(self, "feature_names_in_", None)
+        rows = to_numbers(X, names, min_rows=2 if reset else 1)
         validate_data(self, X, reset=reset, skip_check_array=True)  # the number of columns and their names
         return rows
 

@@ -25,7 +25,7 @@ from knet.model.encoder import RowEncoder, RowMLP
 from knet.model.predictor import Clusters, Predictor
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling
-from knet.rows.kinds import admit, select_columns, table_kind
+from knet.rows.kinds import admit
 from knet.rows.numbers import to_numbers
 
 if TYPE_CHECKING:
@@ -101,8 +101,7 @@ class LightModel:
 
     def _rows(self, X: Any, dtype: DTypeLike | None = None) -> Any:
         """Return rows as a finite array or CSR matrix; from a table, take the model's columns by name, in any order."""
-        X = admit(X)
-        X = select_columns(X, list(self.names)) if self.names is not None and table_kind(X) else X
+        X = admit(X, None if self.names is None else list(self.names))
         rows = to_numbers(X, self.names, dtype=dtype, min_rows=0)
         if rows.shape[1] != self.n_features:
             raise ValueError(f"The model needs rows of {self.n_features} columns. Got an array of shape {rows.shape}.")
