@@ -28,7 +28,7 @@ from knet.cli.models import load_light_model
 from knet.cli.options import ColumnOptions
 from knet.exceptions import KNetError, ModelFileError
 from knet.model import file as model_file
-from knet.model import light
+from knet.model import read
 from knet.tables.dialect import TextOptions
 from knet.tables.read import Source
 from knet.threads import limit_threads
@@ -69,7 +69,7 @@ def model_content() -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m")
         path.write_bytes(model_bytes())
-        header, arrays = light.read_file(path)
+        header, arrays = read.read_file(path)
         return header, {name: torch.tensor(value) for name, value in arrays.items()}
 
 
@@ -114,9 +114,9 @@ def model_crafted(rng: Generator, folder: Path) -> bool:
             _change_array(tensors, rng)
     text = json.dumps(header)
     known = {name: value for name, value in tensors.items() if value.dtype != torch.bfloat16}
-    digest = light.digest_of(text, {name: value.numpy() for name, value in known.items()})
+    digest = read.digest_of(text, {name: value.numpy() for name, value in known.items()})
     path = folder / "m"
-    path.write_bytes(save(tensors, {"format": light.FORMAT, "header": text, "digest": digest}))
+    path.write_bytes(save(tensors, {"format": read.FORMAT, "header": text, "digest": digest}))
     return _use_model(path)
 
 

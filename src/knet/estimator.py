@@ -242,6 +242,7 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         rng = random_generator(self.random_state)
         counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
         prepared = prepare_rows(X if counted is None else X[counted], params, rng)
+        Settings.resolve(params, prepared.preparation.n_outputs, from_partition=False)  # raises before any large matrix
         caveats = about_rows(X, names, prepared.preparation)
         start = self._choose_start(prepared, X.shape[0] if counted is None else len(counted), rng)
         caveats += [*check_distinct(start.X, self.n_clusters), *start.caveats]

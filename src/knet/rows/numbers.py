@@ -110,30 +110,25 @@ def _check_shape(X: Any, min_rows: int) -> None:
 
 
 def check_finite(X: Any, names: Collection[str] | None) -> None:
-    """Raise a message that counts NaN and infinite values and names their columns.
-
-    X is an array, or a sparse matrix in CSR form; one that is not finite is made dense in blocks.
-    """
-    names = names if names is not None and len(names) == X.shape[1] else None
-    is_float = X.dtype.kind == "f" or X.dtype.name == "bfloat16"  # NumPy does not know the latter
-    if not is_float or (is_sparse(X) and np.isfinite(X.data).all()):
+    """Raise a message that counts NaN and infinite values of an array or CSR matrix and names their columns."""
+    if X.dtype.kind != "f" and X.dtype.name != "bfloat16":  # NumPy does not know the latter
         return
     blocks = row_blocks(X.shape[0], X.shape[1], max_rows=CHECKED_ROWS)
-    if all(np.isfinite(_dense(X[rows])).all() for rows in blocks):
+    parts = [X.data] if is_sparse(X) else [X[rows] for rows in blocks]
+    if all(np.isfinite(part).all() for part in parts):
         return
+    names = names if names is not None and len(names) == X.shape[1] else None
     for test, what, advice in (
         (np.isnan, "NaN", "Impute or drop them first, for example with sklearn's SimpleImputer in a Pipeline."),
         (np.isinf, "infinite", "Replace or drop them first."),
     ):
-        counts = sum(test(_dense(X[rows])).sum(0) for rows in blocks)
-        if np.any(counts):
+        if is_sparse(X):
+            counts = np.bincount(X.indices[test(X.data)], minlength=X.shape[1])
+        else:
+            counts = sum(test(part).sum(0) for part in parts)
+        if counts.any():
             columns = [quoted(names, int(j)) + f" ({counts[j]})" for j in np.flatnonzero(counts)]
             raise ValueError(
                 f"Input X contains NaN or infinity: {counts.sum()} {what} value{'s' if counts.sum() > 1 else ''} "
                 f"in column{'s' if len(columns) > 1 else ''} {some(columns)}. {advice}"
             )
-
-
-def _dense(block: Any) -> NDArray[Any]:
-    dense: NDArray[Any] = block.toarray() if is_sparse(block) else block
-    return dense
