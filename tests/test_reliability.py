@@ -719,6 +719,17 @@ def test_nothing_hidden_stays_after_a_signal(tmp_path, number):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_installed_package_replaces_the_helpers_of_the_tests(tmp_path):
+    """A folder without __init__.py loses against an installed package of its name, wherever that is on the path."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").write_text("")
+    folder = Path(__file__).parent.parent
+    script = (
+        f"import sys; sys.path[:0] = [{str(folder)!r}]; sys.path.append({str(tmp_path)!r}); import tests.estimators"
+    )
+    subprocess.run([sys.executable, "-P", "-c", script], check=True, cwd=tmp_path, timeout=120)
+
+
 def test_the_helper_makes_files_that_load(content, tmp_path):
     forge(tmp_path / "m", *content)
     assert load_file(tmp_path / "m").keys() == content[1].keys()

@@ -10,7 +10,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from knet.arrays import Floats
 
-
 LARGEST = 1e18  # of a hidden layer: its products with the weights of any model file are finite in single precision
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from knet.arrays import row_blocks
 from knet.rows.kinds import column_names, column_types, is_half, is_number_type, is_sparse, quoted, some, table_kind
