@@ -29,7 +29,7 @@ from knet.cli.models import load_light_model
 from knet.cli.options import ColumnOptions, DialectOptions
 from knet.exceptions import KNetError, ModelFileError
 from knet.model import file as model_file
-from knet.model import light
+from knet.model import read
 from knet.tables.dialect import TextOptions
 from knet.tables.read import Source
 from knet.threads import limit_threads
@@ -70,7 +70,7 @@ def model_content() -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     with TemporaryDirectory() as folder:
         path = Path(folder, "m")
         path.write_bytes(model_bytes())
-        header, arrays = light.read_file(path)
+        header, arrays = read.read_file(path)
         return header, {name: torch.tensor(value) for name, value in arrays.items()}
 
 
@@ -122,8 +122,8 @@ def model_crafted(rng: Generator, folder: Path) -> bool:
 def write_model(path: Path, text: str, tensors: dict[str, torch.Tensor]) -> None:
     """Write a model file of any header and arrays, with a valid digest."""
     known = {name: value for name, value in tensors.items() if value.dtype != torch.bfloat16}
-    digest = light.digest_of(text, {name: value.numpy() for name, value in known.items()})
-    path.write_bytes(save(tensors, {"format": light.FORMAT, "header": text, "digest": digest}))
+    digest = read.digest_of(text, {name: value.numpy() for name, value in known.items()})
+    path.write_bytes(save(tensors, {"format": read.FORMAT, "header": text, "digest": digest}))
 
 
 def _change_value(header: dict[str, Any], rng: Generator) -> None:

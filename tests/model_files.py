@@ -6,7 +6,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from knet.model.light import FORMAT, digest_of
+from knet.model.read import FORMAT, digest_of
 
 
 def parts(path):

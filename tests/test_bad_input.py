@@ -198,7 +198,7 @@ def test_complex_numbers_are_refused_without_a_dump(X):
         (pd.DataFrame({"age": []}), ["0 sample"]),
         (rows()[:1], ["1 sample", "minimum of 2"]),
         (rows()[:, 0], ["2D array", "reshape"]),
-        (rows().reshape(4, 10, 3), ["dim 3|3 dim"]),
+        (rows().reshape(4, 10, 3), ["got 3D array"]),
     ],
 )
 def test_wrong_shapes_are_refused(X, fragments):

@@ -17,6 +17,7 @@ from knet.train.kernels import (
     kernel_matmul,
     pair_weights,
 )
+from tests import formulas
 from tests.formulas import alignment, clump, hsic
 
 SIGMAS = [0.3, 1.0, 4.0]
@@ -32,17 +33,15 @@ def orthonormal(seed, n, c):
 
 
 def numpy_kernel(X, Y, sigma):
-    return np.exp(-cdist(X.numpy(), Y.numpy(), "sqeuclidean") / (2 * sigma**2))
+    return formulas.kernel(X, Y, sigma).numpy()
 
 
 def centering_matrix(n):
-    return np.eye(n) - np.ones((n, n)) / n
+    return formulas.centering(n).numpy()
 
 
 def normalized_kernel(X, sigma):
-    K = numpy_kernel(X, X, sigma)
-    d = K.sum(1)
-    return torch.from_numpy(K / np.sqrt(np.outer(d, d)))
+    return formulas.normalized(formulas.kernel(X, X, sigma))
 
 
 def test_squared_distances_equal_scipy(seed):
@@ -160,12 +159,12 @@ def test_hsic_of_a_hand_computed_case():
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
-def test_alignment_is_the_trace_form(seed, sigma):
+def test_the_pair_weights_and_the_kernel_give_the_alignment(seed, sigma):
     X, U = rows(seed), orthonormal(seed, 17, 3)
-    K, H = normalized_kernel(X, sigma), centering_matrix(17)
-    trace = np.trace(K.numpy() @ H @ (U @ U.mT).numpy() @ H)
-    assert float(alignment(K, U)) == pytest.approx(trace, abs=1e-12)
-    assert float(hsic(K, U)) * 16**2 == pytest.approx(trace, abs=1e-12)
+    B = pair_weights(U, degrees(X, sigma))
+    found = float((B * (gaussian_kernel(X, X, sigma) @ B)).sum())
+    assert found == pytest.approx(float(alignment(normalized_kernel(X, sigma), U)), abs=1e-12)
+    assert found / 16**2 == pytest.approx(float(hsic(normalized_kernel(X, sigma), U)), abs=1e-14)
 
 
 @settings(deadline=None, max_examples=40)
@@ -192,14 +191,11 @@ def test_hsic_depends_on_the_pairing_of_rows(seed):
 
 def test_pair_weights_are_the_root_of_gamma(seed):
     X, U = rows(seed), orthonormal(seed, 17, 3)
-    d, H = numpy_kernel(X, X, 1.0).sum(1), centering_matrix(17)
-    root = np.diag(d**-0.5)
-    Gamma = root @ H @ (U @ U.mT).numpy() @ H @ root
-    B = pair_weights(U, torch.from_numpy(d))
-    np.testing.assert_allclose(B @ B.mT, Gamma, atol=1e-13)
+    B = pair_weights(U, degrees(X, 1.0))
+    np.testing.assert_allclose(B @ B.mT, formulas.pair_weights(formulas.kernel(X, X, 1.0), U), atol=1e-13)
 
 
-def test_clump_equals_the_double_sum(seed):
+def test_clump_is_a_double_sum(seed):
     Psi, B = rows(seed), rows(seed + 1, d=2)
     Gamma = (B @ B.mT).numpy()
     total = sum(
@@ -208,14 +204,6 @@ def test_clump_equals_the_double_sum(seed):
         for j in range(17)
     )
     assert float(clump(Psi, B, 0.7)) == pytest.approx(total, rel=1e-12)
-
-
-def test_clump_is_the_alignment_at_fixed_degrees(seed):
-    X, U = rows(seed), orthonormal(seed, 17, 3)
-    d = torch.from_numpy(numpy_kernel(X, X, 1.3).sum(1))
-    assert float(clump(X, pair_weights(U, d), 1.3)) == pytest.approx(
-        float(alignment(normalized_kernel(X, 1.3), U)), abs=1e-12
-    )
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)

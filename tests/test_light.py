@@ -14,7 +14,7 @@ from torch import nn
 
 from knet import KNet, load, load_light
 from knet.exceptions import ModelFileError
-from knet.model.blocks import Labeler
+from knet.model.blocks import Labeler, fingerprint
 from knet.model.light import LightModel
 from tests.estimators import make_knet
 
@@ -131,6 +131,9 @@ def test_the_facts_are_those_of_the_model(saved):
     assert light.facts["n_train"] == model.n_train_
     assert light.facts["sigma"] == round(model.sigma_, 6)
     assert light.extra == {}
+    assert light.facts == LightModel.of(model).facts
+    kept = [row["hsic"] for row in model.history_ if row["iteration"] == model.best_iter_]
+    assert light.facts["hsic"] == (round(kept[0], 6) if kept else None)
 
 
 def test_a_users_module_is_refused(tmp_path):
@@ -166,6 +169,15 @@ def test_numpy_and_safetensors_are_enough(saved, tmp_path):
     with np.load(tmp_path / "out.npz") as found:
         for method in METHODS:
             np.testing.assert_array_equal(found[method], getattr(model, method)(pd.DataFrame(X, columns=NAMES)))
+
+
+def test_light_models_can_be_compared_and_hashed(saved):
+    first, second = load_light(saved[1]), load_light(saved[1])
+    assert first == first
+    assert first != second
+    assert len({first, second}) == 2
+    assert fingerprint(first) == fingerprint(second) == fingerprint(saved[0])
+    assert first.predictor.encoder != second.predictor.encoder
 
 
 def test_a_light_model_has_a_short_repr(tmp_path):

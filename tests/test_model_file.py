@@ -1,4 +1,4 @@
-"""Model files: the round trip, the content of a file, older format versions, and the messages for bad files."""
+"""Model files: the round trip, the content of a file, and the messages for bad files."""
 
 import json
 import os
@@ -18,9 +18,13 @@ from torch import nn
 
 import knet
 from knet import Advanced, KNet, load
+from knet.datasets import make_moon
 from knet.exceptions import KNetError, ModelFileError
+from knet.metrics import rand_index
 from knet.model import file as model_file
-from knet.model import light
+from knet.model import read
+from knet.train import training
+from knet.train.keep import MAX_LOSS, NearStart
 from tests.model_files import forge, parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
@@ -100,6 +104,8 @@ def test_a_round_trip_changes_no_bit(path, dtype, options):
     assert loaded.history_ == model.history_
     assert loaded.n_iter_ == model.n_iter_
     assert loaded.n_features_in_ == 3
+    assert loaded.caveats_ == model.caveats_
+    assert loaded.selection_ == model.selection_
     assert loaded.get_feature_names_out().tolist() == model.get_feature_names_out().tolist()
 
 
@@ -131,6 +137,15 @@ def test_a_fit_after_loading_forgets_the_extra_data_of_the_file(model, path):
     assert not getattr(refitted, "extra_", None)
     refitted.save(path, overwrite=True)
     assert load(path).extra_ == {}
+
+
+@pytest.mark.filterwarnings("ignore::knet.exceptions.KNetDataWarning")
+def test_caveats_go_round(path):
+    model = KNet(3, **QUICK).fit(np.random.default_rng(0).normal(size=(80, 2)))
+    assert model.caveats_
+    model.save(path)
+    assert load(path).caveats_ == model.caveats_
+    assert load(path).fit(rows()).caveats_ != model.caveats_
 
 
 def test_extra_data_goes_round(model, path):
@@ -208,89 +223,13 @@ def test_paths_of_any_kind(model, path, kind):
     load(kind(path))
 
 
-# Version 1
-
-VERSION_1 = Path(__file__).parent / "data" / "model_v1.safetensors"
-VERSION_1_LABELS = "0000011100001111000011110000111100222211222222222222222222222222"  # on 8 rows of 8 grid points
-
-
-def test_a_file_of_version_1_keeps_its_labels():
-    loaded = load(VERSION_1)
-    grid = [[height, weight] for weight in np.linspace(-3, 8, 8) for height in np.linspace(-7, 7, 8)]
-    labels = loaded.predict(pd.DataFrame(grid, columns=["height", "weight"]))
-    assert "".join(map(str, labels)) == VERSION_1_LABELS
-    assert loaded.extra_ == {"note": "written by format version 1"}
-    assert loaded.sigma_ == pytest.approx(0.9546110050183281)
-
-
-def test_a_file_of_version_1_has_its_parameters_and_history_under_the_new_names(path):
-    loaded = load(VERSION_1)
-    changed = {name: value for name, value in loaded.get_params().items() if value != KNet().get_params().get(name)}
-    del changed["advanced"]
-    assert changed == {
-        "n_clusters": 3,
-        "scale": "standard",
-        "hidden_layer_sizes": (8, 8, 8),
-        "max_iter": 4,
-        "learning_rate": 0.002,
-        "random_state": 0,
-        "advanced__sigma_scale": 0.9,
-        "advanced__init": "identity",
-        "advanced__u_columns": "c",
-        "advanced__reconstruction_weight": 0.1,
-        "advanced__degrees": "differentiated",
-        "advanced__laplacian": "dense",
-        "advanced__memory_budget": 256,
-        "advanced__steps_per_iter": 50,
-        "advanced__max_columns": 64,
-        "advanced__keep_embeddings": True,
-    }
-    assert [row["iteration"] for row in loaded.history_] == [1, 2, 3, 4]
-    assert set(loaded.history_[0]) == {"iteration", "hsic", "reconstruction", "u_change", "u_error", "seconds"}
-    assert (loaded.n_iter_, loaded.best_iter_) == (4, 1)
-    loaded.save(path)
-    assert parts(path)[1]["format_version"] == light.FORMAT_VERSION
-    assert plain_params(load(path)) == plain_params(loaded)
-    assert load(path).history_ == loaded.history_
-
-
-@pytest.mark.parametrize(
-    ("old", "expected"),
-    [
-        ({"hidden_width": "auto", "n_hidden_layers": 2}, "auto"),
-        ({"hidden_width": "auto", "n_hidden_layers": 3}, (8, 8, 8)),  # as many units as the stored weights
-        ({"hidden_width": 8, "n_hidden_layers": 3}, (8, 8, 8)),
-    ],
-)
-def test_layers_of_version_1(path, old, expected):
-    _, header, tensors = parts(VERSION_1)
-    forge(path, header | {"params": header["params"] | old}, tensors)
-    assert load(path).hidden_layer_sizes == expected
-
-
-def test_defaults_and_missing_functions_of_version_1(path):
-    _, header, tensors = parts(VERSION_1)
-    defaults = {"sigma_scale": 1.0, "u_columns": "c-1", "reconstruction_weight": 0.0, "degrees": "fixed"}
-    defaults |= {"laplacian": "auto", "memory_budget": 512, "steps_per_round": 200, "keep_rounds": False}
-    params = header["params"] | defaults
-    del params["u_update"]  # version 1 left functions out
-    forge(path, header | {"params": params}, tensors)
-    loaded = load(path)
-    assert loaded.advanced is None
-    with pytest.raises(ValueError, match="'u_update' parameter"):
-        loaded.fit(rows(d=2))
-    del params["steps_per_round"]
-    forge(path, header | {"params": params}, tensors)
-    assert_refused(path, "complete")
-
-
 # The content of a file
 
 
 def test_the_header_says_what_made_it(saved):
     metadata, header, _ = parts(saved)
     assert metadata["format"] == "knet-model"
-    assert header["format_version"] == 2
+    assert header["format_version"] == read.FORMAT_VERSION
     assert header["versions"]["knet"] == knet.__version__
     assert {"python", "numpy", "scikit-learn", "torch"} <= set(header["versions"])
     assert header["params"]["n_clusters"] == 2
@@ -377,10 +316,12 @@ def test_a_flipped_byte_anywhere_is_refused(saved, path):
             assert_refused(path, "model")
 
 
-def test_a_newer_format_asks_for_an_upgrade(saved, path):
+def test_another_format_says_what_to_do(saved, path):
     _, header, tensors = parts(saved)
-    forge(path, header | {"format_version": 3}, tensors)
-    assert_refused(path, r"format version 3; this knet reads up to 2.*Upgrade knet")
+    forge(path, header | {"format_version": 4}, tensors)
+    assert_refused(path, r"format version 4; this knet reads version 3\. Upgrade knet")
+    forge(path, header | {"format_version": 2}, tensors)
+    assert_refused(path, r"format version 2; this knet reads version 3\. Fit the model again")
 
 
 def test_a_missing_tensor_is_refused_even_with_a_valid_digest(saved, path):
@@ -401,10 +342,10 @@ def test_a_missing_tensor_is_refused_even_with_a_valid_digest(saved, path):
 
 def test_a_missing_entry_of_the_header_is_refused(saved, path):
     _, header, tensors = parts(saved)
-    assert len(header) == 15
-    for name in header.keys() - {"versions", "unit_length"}:  # earlier files do not have the latter
+    assert header.keys() == {"format_version", *read.HEADER}
+    for name in header:
         forge(path, {other: value for other, value in header.items() if other != name}, tensors)
-        assert_refused(path, "complete")
+        assert_refused(path, "complete.*version" if name == "format_version" else f"has no '{name}'")
 
 
 @pytest.mark.parametrize("text", ["", "not json", "[]", "null", "3"])
@@ -415,8 +356,12 @@ def test_a_header_that_is_not_an_object_is_refused(saved, path, text):
 
 def test_an_unknown_parameter_is_refused(saved, path):
     _, header, tensors = parts(saved)
-    forge(path, header | {"params": header["params"] | {"__class__": "x"}}, tensors)
-    assert_refused(path, "complete")
+    for params in (header["params"] | {"__class__": "x"}, {"n_clusters": 2}):
+        forge(path, header | {"params": params}, tensors)
+        assert_refused(path, "parameters are not those of KNet")
+    params = header["params"]
+    forge(path, header | {"params": params | {"advanced": params["advanced"] | {"more": 1}}}, tensors)
+    assert_refused(path, "'advanced' is not complete")
 
 
 @pytest.mark.parametrize("value", ["wide", None, [1, 2]])
@@ -500,6 +445,27 @@ def test_saving_into_a_folder_that_does_not_exist_is_an_error(model, tmp_path):
 
 def own(width=6):
     return nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.BatchNorm1d(width), nn.Linear(width, 2))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_own_module_is_kept_as_it_was_when_it_agreed_with_the_start(monkeypatch, path, seed):
+    """Training goes on with the module after an iteration was kept, and a large learning rate then ruins it."""
+    keepers = []
+
+    class Recorded(NearStart):
+        def __init__(self, *args):
+            super().__init__(*args)
+            keepers.append(self)
+
+    monkeypatch.setattr(training, "NearStart", Recorded)
+    X, _ = make_moon(300, random_state=seed)
+    torch.manual_seed(seed)
+    module = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
+    model = KNet(2, encoder=module, learning_rate=0.1, random_state=seed).fit(X)
+    recorded = keepers[0].agreement
+    assert rand_index(model.start_labels_, model.labels_[model.train_indices_]) == pytest.approx(recorded, abs=MAX_LOSS)
+    model.save(path)
+    np.testing.assert_array_equal(load(path, encoder=module).predict(X), model.labels_)
 
 
 @pytest.fixture

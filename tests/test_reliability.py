@@ -17,15 +17,15 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import knet.cli.results
-from knet import Advanced, KNet, load
+from knet import Advanced, KNet, load, load_light
 from knet import files as whole_files
 from knet.cli.app import app
 from knet.exceptions import ModelFileError, NumericalError
 from knet.files import whole_file, write_whole
-from knet.model.checks import ARRAYS
 from knet.model.onnx import to_onnx
+from knet.model.read import ARRAYS, FORMAT_VERSION, MAX_SIZE
 from knet.tables.terminal import TerminalWriter, printable
-from knet.train import build
+from knet.train import networks
 from tests.model_files import forge, parts
 
 QUICK = {"max_iter": 1, "random_state": 0, "advanced": Advanced(steps_per_iter=10)}
@@ -319,7 +319,16 @@ def nested(depth):
     return value
 
 
-NAN, INF = float("nan"), float("inf")
+NAN, INF, HUGE = float("nan"), float("inf"), 10**400
+ITERATION = {"iteration": 1, "hsic": 0.1, "reconstruction": 0.0, "u_change": 0.1, "u_error": 0.0, "seconds": 1.0}
+CANDIDATE = {"method": "k-means", "conductance": 0.1, "gain": 0.1, "score": 0.1, "chosen": True}
+
+
+def one_changed(name, row, **values):
+    """Return headers in which the only row of a table has one wrong entry."""
+    return {f"{name}: {key} = {value!r:.20}": {name: [row | {key: value}]} for key, value in values.items()}
+
+
 HEADERS = {
     "deep": {"extra": nested(200)},
     "infinite sigma": {"sigma": INF},
@@ -328,40 +337,107 @@ HEADERS = {
     "negative spread": {"spread": -1.0},
     "spread 0": {"spread": 0.0},
     "true as a number": {"sigma": True},
-    "huge number": {"sigma": 10**400},
+    "huge number": {"sigma": HUGE},
+    "huge number in extra": {"extra": {"reference": {"mean": HUGE}}},
+    "NaN in extra": {"extra": {"reference": {"mean": NAN}}},
     "infinite best_iter": {"best_iter": INF},
+    "best_iter beyond the history": {"best_iter": 7},
     "negative n_train": {"n_train": -3},
     "wrong n_features": {"n_features": 4},
     "huge n_features": {"n_features": 10**30},
     "names": {"feature_names": ["a"]},
     "names of numbers": {"feature_names": [1, 2, 3]},
+    "a name twice": {"feature_names": ["a", "b", "a"]},
     "history of text": {"history": ["x"]},
+    "history as an object": {"history": {}},
     "history without hsic": {"history": [{"iteration": 1}]},
+    "iterations from 2": {"history": [ITERATION | {"iteration": 2}]},
+    **one_changed("history", ITERATION, iteration="1", hsic="x", u_change=None, u_error=HUGE, seconds=[], more=1),
+    **one_changed("history", ITERATION, hsic=HUGE, reconstruction=True),
+    **one_changed("history", ITERATION, hsic=None),
     "selection of objects": {"selection": [{"affinity": {}, "ratio": 1}]},
+    "two chosen": {"selection": [CANDIDATE, CANDIDATE]},
+    "none chosen": {"selection": [CANDIDATE | {"chosen": False}]},
+    **one_changed("selection", CANDIDATE, method=3, conductance=NAN, gain="x", score=None, chosen=1),
+    "caveats as text": {"caveats": "x"},
+    "caveats of numbers": {"caveats": [1]},
     "params as a list": {"params": []},
     "unknown encoder": {"encoder": "code"},
     "unsaved numbers": {"unsaved": [3]},
+    "unsaved unknown": {"unsaved": ["more"]},
     "extra as text": {"extra": "x"},
+    "versions as a list": {"versions": []},
+    "versions of numbers": {"versions": {"knet": 1}},
     "version as text": {"format_version": "2"},
     "version 0": {"format_version": 0},
     "version infinite": {"format_version": INF},
 }
 
 
+def assert_refused(path):
+    """Assert that both loaders give the same answer of one line."""
+    for read in (load, load_light):
+        with pytest.raises(ModelFileError) as caught:
+            read(path)
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize("name", HEADERS)
 def test_crafted_headers_are_refused(content, tmp_path, name):
     header, tensors = content
     forge(tmp_path / "m", header | HEADERS[name], tensors)
-    with pytest.raises(ModelFileError) as caught:
-        load(tmp_path / "m")
-    assert "\n" not in str(caught.value)
+    assert_refused(tmp_path / "m")
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 5000, "9" * 10_000, '{"format_version": 1}', "{}"])
+def test_the_rows_of_the_crafted_headers_are_sound(content, tmp_path):
+    header, tensors = content
+    forge(tmp_path / "m", header | {"history": [ITERATION], "selection": [CANDIDATE], "best_iter": 1}, tensors)
+    assert load(tmp_path / "m").history_ == [ITERATION]
+    assert load_light(tmp_path / "m").facts["hsic"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sigma", "x"), ("max_iter", 0), ("tol", None), ("device", 3), ("random_state", "x"), ("learning_rate", [1])],
+)
+def test_crafted_parameters_are_refused(content, tmp_path, name, value):
+    header, tensors = content
+    forge(tmp_path / "m", header | {"params": header["params"] | {name: value}}, tensors)
+    assert_refused(tmp_path / "m")
+    advanced = header["params"]["advanced"] | {"degrees": value}
+    forge(tmp_path / "m", header | {"params": header["params"] | {"advanced": advanced}}, tensors)
+    assert_refused(tmp_path / "m")
+
+
+VERSION_ONLY = f'{{"format_version": {FORMAT_VERSION}}}'
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 5000, "9" * 10_000, VERSION_ONLY, "{}", '"' * 9999, r"[\"[" * 9999, ""]
+)
 def test_crafted_json_is_refused(content, tmp_path, text):
     forge(tmp_path / "m", text, content[1])
-    with pytest.raises(ModelFileError):
-        load(tmp_path / "m")
+    assert_refused(tmp_path / "m")
+
+
+def test_the_depth_of_a_header_does_not_depend_on_the_recursion_limit(content, tmp_path):
+    """Some packages raise Python's limit so far that a deep text ends the process, for example clustpy."""
+    forge(tmp_path / "m", '{"a": ' + "[" * 1_000_000, content[1])
+    script = (
+        "import sys; sys.setrecursionlimit(10**9)\n"
+        "from knet import load_light; from knet.exceptions import ModelFileError\n"
+        "try:\n    load_light(sys.argv[1])\nexcept ModelFileError as error:\n"
+        "    assert 'inside each other' in str(error)\n    sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", script, tmp_path / "m"], timeout=120).returncode == 7
+
+
+def test_brackets_in_texts_are_not_levels(content, tmp_path):
+    header, tensors = content
+    note = {"note": "[{" * 1000 + '\\"[' * 1000}
+    forge(tmp_path / "m", header | {"extra": note}, tensors)
+    assert load(tmp_path / "m").extra_ == note
 
 
 def changed(value, change):
@@ -389,9 +465,7 @@ def test_crafted_arrays_are_refused(content, tmp_path, name, change):
     header, tensors = content
     square = torch.eye(len(tensors["shift"]), dtype=torch.float64)  # a projection, which this model does without
     forge(tmp_path / "m", header, tensors | {name: changed(tensors.get(name, square), change)})
-    with pytest.raises(ModelFileError) as caught:
-        load(tmp_path / "m")
-    assert "\n" not in str(caught.value)
+    assert_refused(tmp_path / "m")
 
 
 @pytest.mark.parametrize("name", ["centers", "landmarks", "encoder.weights.0", "encoder.skip"])
@@ -409,6 +483,29 @@ def test_arrays_of_the_wrong_sign_are_refused(content, tmp_path, name, value):
     forge(tmp_path / "m", header, tensors | {name: tensors[name].clone().fill_(value)})
     with pytest.raises(ModelFileError, match="must be positive"):
         load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("value", [MAX_SIZE, 1e30, 1e300, -1e300, 1e-300, 5e-324])
+def test_results_are_finite_whatever_the_size_of_the_numbers(content, tmp_path, value):
+    """A file with numbers of any size is refused, or its model gives finite results in both precisions."""
+    header, tensors = content
+    loaded = 0
+    for name in [*ARRAYS, *(name for name in tensors if name.startswith("encoder."))]:
+        ones = torch.ones_like(tensors.get(name, torch.eye(3, dtype=torch.float64)))
+        signs = torch.where(torch.arange(ones.numel()).reshape(ones.shape) % 2 == 0, ones, -ones)
+        for forged in (ones * value, signs * value):
+            forge(tmp_path / "m", header, tensors | {name: forged})
+            try:
+                light = load_light(tmp_path / "m")
+            except ModelFileError:
+                continue
+            loaded += 1
+            for X in (rows(20), 1e12 * rows(20), np.zeros((1, 3))):
+                for dtype in (np.float32, np.float64):
+                    for method in ("predict_proba", "score_samples"):
+                        found = getattr(light, method)(X.astype(dtype))
+                        assert np.isfinite(found).all(), (name, method, dtype)
+    assert loaded >= 8
 
 
 @pytest.mark.parametrize("n_clusters", [1, 3, 2.0, True, None, "2", [2]])
@@ -535,20 +632,20 @@ def test_masked_arrays_are_refused_with_the_remedy(model):
 
 
 def test_too_many_columns_are_refused_before_the_allocation():
-    X = np.zeros((12, 40_000), np.float32)
+    X = np.random.default_rng(0).normal(size=(12, 40_000)).astype(np.float32)
     for options in ({}, {"n_components": 5}):
         with pytest.raises(ValueError, match=r"With 40,000 columns.* GB\. Set max_columns"):
             KNet(2, **options, advanced=Advanced(max_columns=None)).fit(X)
 
 
 def test_pretraining_follows_the_rule_for_threads(monkeypatch):
-    seen, genuine = [], build.pretrain
+    seen, genuine = [], networks.pretrain
 
     def pretrain(*args, **options):
         seen.append(torch.get_num_threads())
         return genuine(*args, **options, max_steps=3)
 
-    monkeypatch.setattr(build, "pretrain", pretrain)
+    monkeypatch.setattr(networks, "pretrain", pretrain)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -620,6 +717,17 @@ def test_nothing_hidden_stays_after_a_signal(tmp_path, number):
         process.send_signal(number)
         process.wait(timeout=30)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_installed_package_replaces_the_helpers_of_the_tests(tmp_path):
+    """A folder without __init__.py loses against an installed package of its name, wherever that is on the path."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").write_text("")
+    folder = Path(__file__).parent.parent
+    script = (
+        f"import sys; sys.path[:0] = [{str(folder)!r}]; sys.path.append({str(tmp_path)!r}); import tests.estimators"
+    )
+    subprocess.run([sys.executable, "-P", "-c", script], check=True, cwd=tmp_path, timeout=120)
 
 
 def test_the_helper_makes_files_that_load(content, tmp_path):

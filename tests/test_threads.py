@@ -6,7 +6,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from knet.threads import even_groups, in_threads, limit_threads, one_blas_thread, one_thread
+from knet.threads import allowed_threads, even_groups, in_threads, limit_threads, one_blas_thread, one_thread
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -87,9 +87,20 @@ def test_overlapping_limits_restore_the_host(n_threads):
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert torch.get_num_threads() == 2
+    assert torch.get_num_threads() == min(2, n_threads)
     second.__exit__(None, None, None)
     assert torch.get_num_threads() == n_threads
+
+
+def test_a_limit_never_raises_the_number_of_the_host(n_threads):
+    with limit_threads(8):
+        assert torch.get_num_threads() == allowed_threads() == n_threads
+        with limit_threads(2):
+            assert torch.get_num_threads() == allowed_threads() == min(2, n_threads)
+        with one_thread():
+            assert torch.get_num_threads() == 1
+            assert allowed_threads() == n_threads
+    assert torch.get_num_threads() == allowed_threads() == n_threads
 
 
 def test_a_caller_keeps_its_threads_while_another_one_works(n_threads):

@@ -8,7 +8,8 @@ from knet.train import kernels
 from knet.train.eigensolvers import orthonormalize
 from knet.train.kernels import center
 from knet.train.laplacians import LAPLACIANS, BlockedLaplacian, DenseLaplacian, NystroemLaplacian, laplacian
-from knet.train.u_steps import U_STEPS, StiefelAscent, eig_step, subspace_distance
+from knet.train.u_steps import U_STEPS, StiefelAscent, cayley_coordinates, eig_step, subspace_distance
+from tests import formulas
 from tests.formulas import cayley
 
 N, C = 90, 3
@@ -29,10 +30,8 @@ def random_U(seed, n=N, c=C):
 
 def textbook(Psi, sigma):
     """H D^-1/2 K D^-1/2 H with every matrix formed."""
-    Psi = Psi.numpy().astype(float)
-    K = np.exp(-((Psi[:, None] - Psi[None]) ** 2).sum(-1) / (2 * sigma**2))
-    root, H = np.diag(K.sum(1) ** -0.5), np.eye(len(Psi)) - 1 / len(Psi)
-    return H @ root @ K @ root @ H
+    Psi, H = Psi.double(), formulas.centering(len(Psi))
+    return (H @ formulas.normalized(formulas.kernel(Psi, Psi, sigma)) @ H).numpy()
 
 
 def departure(U):
@@ -155,6 +154,12 @@ def test_eig_reaches_the_largest_eigenvalues_of_the_textbook_matrix(seed, sigma,
     L = DenseLaplacian(Psi, sigma)
     assert L.trace_form(eig_step(L, random_U(seed, n))) == pytest.approx(w.sum(), abs=1e-9)
     np.testing.assert_allclose(L.largest(C)[0], w, atol=1e-9)
+
+
+def test_the_value_is_the_hsic_of_the_paper(seed):
+    Psi, U = groups(seed), random_U(seed)
+    expected = formulas.hsic(formulas.normalized(formulas.kernel(Psi, Psi, 0.8)), U) * (N - 1) ** 2
+    assert DenseLaplacian(Psi, 0.8).trace_form(U) == pytest.approx(float(expected), abs=1e-12)
 
 
 def test_eigenvalues_lie_between_zero_and_one(seed):
@@ -343,10 +348,8 @@ def test_the_ascent_ends_when_steps_gain_little(seed):
 @pytest.mark.parametrize("step", [1e-3, 0.5, 10.0])
 def test_cayley_equals_the_transform_of_the_full_matrix(seed, step):
     U, G = random_U(seed), DenseLaplacian(groups(seed), 0.8) @ random_U(seed)
-    A = (G @ U.mT - U @ G.mT).numpy()
-    eye = np.eye(N)
-    expected = np.linalg.solve(eye - step / 2 * A, (eye + step / 2 * A) @ U.numpy())
-    np.testing.assert_allclose(cayley(U, G, step), expected, atol=1e-12)
+    found = U + step * torch.cat([G, U], dim=1) @ cayley_coordinates(U, G, step)
+    np.testing.assert_allclose(found, cayley(U, G, step), atol=1e-12)
 
 
 def test_cayley_starts_uphill(seed):

@@ -19,11 +19,14 @@ from benchmarks.embedding_cases import generated_counts, generated_vectors, weig
 from knet import KNet, load, load_light, scan
 from knet.cli.app import app
 from knet.metrics import nmi
-from knet.prepare.preparation import MAX_SHIFT, Preparation, check_directions, row_lengths
+from knet.prepare.preparation import MAX_SHIFT, Preparation
 from knet.prepare.projection import learn_preparation, n_structured, principal_directions
 from knet.prepare.scaling import FAR, Scaling, learn_scaling
-from knet.rows.vectors import expand_vectors, read_vectors, vector_rows
+from knet.rows.dense import check_directions, row_lengths
+from knet.rows.kinds import admit
+from knet.rows.vectors import vector_rows
 from knet.tables.read import Source
+from knet.tables.vectors import read_vectors
 
 N_COLUMNS = 120
 
@@ -362,12 +365,12 @@ def test_an_empty_column_of_vectors_has_no_rows(model, vectors, tmp_path):
             continue
         empty = table[:0]
         if name in ("arrow", "arrow chunks", "polars arrays"):  # the type says how long the vectors are
-            found = expand_vectors(empty)
+            found = admit(empty)
             assert (found.shape, found.dtype) == ((0, N_COLUMNS), np.float32), name
             assert load_light(tmp_path / "m.safetensors").predict(empty).shape == (0,), name
         else:
             with pytest.raises(ValueError, match="The column of vectors has no rows"):
-                expand_vectors(empty)
+                admit(empty)
             column = empty if name == "polars column" else empty["vector"]
             assert vector_rows(column, 7).shape == (0, 7)
         with pytest.raises(ValueError, match=r"no rows|0 sample"):
@@ -376,9 +379,9 @@ def test_an_empty_column_of_vectors_has_no_rows(model, vectors, tmp_path):
 
 def test_a_pandas_column_may_be_called_column_names():
     X = pd.DataFrame({"column_names": [1.0, 2.0], "schema": [3.0, 4.0]})
-    assert expand_vectors(X) is X
+    assert admit(X) is X
     one = pd.DataFrame({"column_names": [[1.0, 2.0], [3.0, 4.0]]})
-    np.testing.assert_array_equal(expand_vectors(one), [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(admit(one), [[1, 2], [3, 4]])
 
 
 def test_a_preparation_keeps_nothing_cached_in_a_pickle(seed):
@@ -407,7 +410,7 @@ def parquet(vectors, tmp_path_factory):
 
 
 def test_vectors_are_read_from_parquet_in_blocks(parquet, vectors, tmp_path, monkeypatch):
-    monkeypatch.setattr("knet.rows.vectors.ROWS_AT_A_TIME", 64)
+    monkeypatch.setattr("knet.tables.vectors.ROWS_AT_A_TIME", 64)
     np.testing.assert_array_equal(read_vectors(parquet, "vector"), vectors.X)
     mapped = read_vectors(parquet, "vector", tmp_path / "v.npy")
     assert isinstance(mapped, np.memmap)

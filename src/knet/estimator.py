@@ -242,6 +242,7 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         rng = random_generator(self.random_state)
         counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
         prepared = prepare_rows(X if counted is None else X[counted], params, rng)
+        Settings.resolve(params, prepared.preparation.n_outputs, from_partition=False)  # raises before any large matrix
         caveats = about_rows(X, names, prepared.preparation)
         start = self._choose_start(prepared, X.shape[0] if counted is None else len(counted), rng)
         caveats += [*check_distinct(start.X, self.n_clusters), *start.caveats]
@@ -455,7 +456,8 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         if not reset:
             check_is_fitted(self)
         X = admit(X)
-        rows = to_numbers(X, getattr(self, "feature_names_in_", None), min_rows=2 if reset else 1)
+        names = None if reset else getattr(self, "feature_names_in_", None)
+        rows = to_numbers(X, names, min_rows=2 if reset else 1)
         validate_data(self, X, reset=reset, skip_check_array=True)  # the number of columns and their names
         return rows
 

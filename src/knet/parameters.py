@@ -67,8 +67,8 @@ def instance(kind: type, name: str) -> tuple[Rule, str]:
 
 
 def module() -> tuple[Rule, str]:
-    """Allow networks of torch."""
-    return lambda value: callable(getattr(value, "state_dict", None)), "a torch.nn.Module"
+    """Allow networks of torch, not their classes."""
+    return lambda value: hasattr(value, "state_dict") and not isinstance(value, type), "a torch.nn.Module"
 
 
 def advanced() -> tuple[Rule, str]:

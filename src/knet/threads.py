@@ -57,11 +57,14 @@ class _Threads:
         if getattr(self.local, "inside", False):
             return 1
         with self.lock:
-            return min(self.limits, default=self.host) if self._in_force else _usual_threads()
+            return min([self.host, *self.limits]) if self._in_force else _usual_threads()
 
     @contextmanager
     def limit(self, n_threads: int) -> Iterator[None]:
-        """Run torch and pieces of work on at most `n_threads` threads; of several limits the smallest is in force."""
+        """Run torch and pieces of work on at most `n_threads` threads; of several limits the smallest is in force.
+
+        A limit never raises the number of the host program.
+        """
         self._begin(n_threads)
         try:
             yield
@@ -105,7 +108,7 @@ class _Threads:
             return
         if not self.knows_torch:
             self.host, self.knows_torch = torch.get_num_threads(), True
-        torch.set_num_threads(1 if self.n_single else min(self.limits, default=self.host))
+        torch.set_num_threads(1 if self.n_single else min([self.host, *self.limits]))
 
 
 class _BlasThreads:

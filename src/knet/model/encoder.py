@@ -10,6 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from knet.arrays import Floats
 
+LARGEST = 1e18  # of a hidden layer: its products with the weights of any model file are finite in single precision
+
 
 class RowEncoder(Protocol):
     """psi as a function of arrays: scaled rows, (n, d), to their embedding, (n, d')."""
@@ -32,7 +34,7 @@ class RowEncoder(Protocol):
         """Return the arrays by name, as a model file stores them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowMLP:
     """psi(x) = x P + g(x), with g a ReLU network.
 
@@ -79,7 +81,7 @@ class RowMLP:
         for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             H = H @ W
             H += b
-            np.maximum(H, 0, out=H)
+            np.clip(H, 0, LARGEST, out=H)
         Psi: Floats = H @ self.weights[-1]
         Psi += self.biases[-1]
         if self._keeps_columns:

@@ -1,4 +1,4 @@
-"""Model files: one safetensors file with a JSON header. Loading a file never executes code from it; see `light`."""
+"""Model files: one safetensors file with a JSON header. Loading a file never executes code from it; see `read`."""
 
 import copy
 import json
@@ -20,21 +20,13 @@ from knet.advanced import Advanced
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
 from knet.files import check_new, write_whole
-from knet.model.checks import ENCODER, check_header, check_shapes, check_values
 from knet.model.encoder import RowEncoder, RowMLP
-from knet.model.light import (
-    FORMAT,
-    FORMAT_VERSION,
-    OPTIONAL,
-    digest_of,
-    encoder_state,
-    needs_module,
-    read_file,
-    restore_predictor,
-)
+from knet.model.light import encoder_state, needs_module, restore_predictor
 from knet.model.predictor import Predictor
+from knet.model.read import ENCODER, FORMAT, FORMAT_VERSION, check_content, digest_of, read_file
 from knet.model.torch_encoder import TorchEncoder, on_device, torch_dtype
 
+OPTIONAL = ("callback", "random_state")  # if they cannot be stored, None is a correct value after loading
 UNSAVED = "not stored in the model file; set it again"  # value of a parameter that no rule accepts, so `fit` refuses it
 
 
@@ -81,6 +73,7 @@ def save(
         "history": model.history_,
         "best_iter": model.best_iter_,
         "selection": getattr(model, "selection_", []),
+        "caveats": getattr(model, "caveats_", []),
         "n_train": model.n_train_,
         "n_features": model.n_features_in_,
         "feature_names": [str(name) for name in model.feature_names_in_]
@@ -91,18 +84,11 @@ def save(
     }
     text = json.dumps(header, sort_keys=True)
     try:
-        _check(json.loads(text), arrays)
+        check_content(text, arrays)
     except ModelFileError as error:
         raise ModelFileError(f"The model was not saved to {path}, because it could not be loaded: {error}.") from error
     metadata = {"format": FORMAT, "header": text, "digest": digest_of(text, arrays)}
     write_whole(Path(path), _in_fixed_order(to_bytes(arrays, metadata)), overwrite=overwrite)
-
-
-def _check(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Check a header and its arrays by all rules."""
-    check_header(header)
-    check_shapes(header, {name: (value.dtype, value.shape) for name, value in arrays.items()})
-    check_values(header, arrays)
 
 
 def _in_fixed_order(content: bytes) -> bytes:
@@ -136,12 +122,8 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, devi
         ValueError if a parameter could not be stored, until the parameter is set again.
     """
     header, arrays = read_file(Path(path))
-    try:
-        psi = _restore_encoder(header["encoder"], encoder_state(arrays), encoder, arrays["centers"].dtype, path)
-        predictor = restore_predictor(header, arrays, on_device(psi, device))
-        return _restore_model(header, predictor, encoder)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{path} is not a complete knet model: {error!r} in its parameters.") from error
+    psi = _restore_encoder(header["encoder"], encoder_state(arrays), encoder, arrays["centers"].dtype, path)
+    return _restore_model(header, restore_predictor(header, arrays, on_device(psi, device)), encoder)
 
 
 def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.Module | None) -> KNet:
@@ -149,7 +131,7 @@ def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.
     params = header["params"] | {name: None if name in OPTIONAL else UNSAVED for name in header["unsaved"]}
     if "encoder" in header["unsaved"]:
         params["encoder"] = encoder
-    if params["advanced"] is not None:
+    if isinstance(params["advanced"], dict):
         params["advanced"] = Advanced(**params["advanced"])
     if isinstance(params["hidden_layer_sizes"], list):
         params["hidden_layer_sizes"] = tuple(params["hidden_layer_sizes"])
@@ -159,10 +141,11 @@ def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.
     model.cluster_centers_ = predictor.centers
     model.history_ = header["history"]
     model.n_iter_ = len(model.history_)
-    model.best_iter_ = int(header["best_iter"])
+    model.best_iter_ = header["best_iter"]
     model.selection_ = header["selection"]
-    model.n_train_ = int(header["n_train"])
-    model.n_features_in_ = int(header["n_features"])
+    model.caveats_ = header["caveats"]
+    model.n_train_ = header["n_train"]
+    model.n_features_in_ = header["n_features"]
     if header["feature_names"] is not None:
         model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     model.extra_ = header["extra"]
@@ -190,7 +173,7 @@ def _plain_params(model: KNet) -> tuple[dict[str, Any], list[str]]:
     """Return the constructor parameters that JSON can store, and the names of the others."""
     params = model.get_params(deep=False)
     params["device"] = str(params["device"])
-    if model.advanced is not None:
+    if isinstance(model.advanced, Advanced):
         params["advanced"] = model.advanced.get_params(deep=False)
     plain, unsaved = {}, []
     for name, value in params.items():
@@ -198,7 +181,8 @@ def _plain_params(model: KNet) -> tuple[dict[str, Any], list[str]]:
             plain[name] = json.loads(json.dumps(value, default=_python_number))
         except TypeError:
             unsaved.append(name)
-    return plain, unsaved
+    unsaved += [name for name, value in plain.items() if value == UNSAVED]  # nor was it in an earlier file
+    return {name: value for name, value in plain.items() if name not in unsaved}, unsaved
 
 
 def _python_number(value: Any) -> Any:

@@ -1,11 +1,5 @@
-"""Model files read with NumPy and safetensors alone, as models that label rows without torch and scikit-learn.
+"""Models that label rows without torch and scikit-learn, from a model file or as the part of a KNet."""
 
-The digest in a file shows damage. It is no proof of where a file comes from: anybody can compute it. Everything in a
-file is therefore checked by the rules of `model_checks` before anything is built from it.
-"""
-
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -13,31 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import safetensors
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from knet.arrays import Floats
 from knet.exceptions import ModelFileError
-from knet.files import check_readable
 from knet.model.certainty import Certainty
-from knet.model.checks import ENCODER, check_header, check_shapes, check_values
 from knet.model.encoder import RowEncoder, RowMLP
 from knet.model.predictor import Clusters, Predictor
+from knet.model.read import ENCODER, read_file
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling
-from knet.rows.kinds import admit, select_columns, table_kind
+from knet.rows.kinds import admit
 from knet.rows.numbers import to_numbers
 
 if TYPE_CHECKING:
     from knet.estimator import KNet
 
-FORMAT, FORMAT_VERSION = "knet-model", 3
-CODES = {"F64": "float64", "F32": "float32", "F16": "float16", "U8": "uint8", "BOOL": "bool"}
-CODES |= {"I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8"}  # names in safetensors files
-OPTIONAL = ("callback", "random_state")  # if they cannot be stored, None is a correct value after loading
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LightModel:
     """A fitted model that labels rows and cannot be fitted; it needs NumPy only. `knet.load_light` reads one.
 
@@ -65,8 +52,7 @@ class LightModel:
         return cls(
             predictor=model.predictor_,
             names=None if names is None else tuple(map(str, names)),
-            facts=_facts(model.n_clusters, model.n_train_, model.history_, model.best_iter_, model.sigma_)
-            | {"random_state": model.random_state},
+            facts=_facts(model.get_params(deep=False), model.n_train_, model.history_, model.best_iter_, model.sigma_),
             extra=getattr(model, "extra_", {}),
         )
 
@@ -101,8 +87,7 @@ class LightModel:
 
     def _rows(self, X: Any, dtype: DTypeLike | None = None) -> Any:
         """Return rows as a finite array or CSR matrix; from a table, take the model's columns by name, in any order."""
-        X = admit(X)
-        X = select_columns(X, list(self.names)) if self.names is not None and table_kind(X) else X
+        X = admit(X, None if self.names is None else list(self.names))
         rows = to_numbers(X, self.names, dtype=dtype, min_rows=0)
         if rows.shape[1] != self.n_features:
             raise ValueError(f"The model needs rows of {self.n_features} columns. Got an array of shape {rows.shape}.")
@@ -127,14 +112,11 @@ def load_light(path: str | os.PathLike[str]) -> LightModel:
     header, arrays = read_file(Path(path))
     if header["encoder"] != "mlp":
         raise needs_module(path)
-    params, names = header["params"], header["feature_names"]
+    names, sigma = header["feature_names"], float(header["sigma"])
     return LightModel(
         predictor=restore_predictor(header, arrays, RowMLP.from_state(encoder_state(arrays))),
         names=None if names is None else tuple(names),
-        facts=_facts(
-            params["n_clusters"], header["n_train"], header["history"], header["best_iter"], float(header["sigma"])
-        )
-        | {"random_state": params.get("random_state")},
+        facts=_facts(header["params"], header["n_train"], header["history"], header["best_iter"], sigma),
         extra=header["extra"],
     )
 
@@ -148,17 +130,17 @@ def needs_module(path: str | os.PathLike[str]) -> ModelFileError:
 
 
 def _facts(
-    n_clusters: int, n_train: int, history: list[dict[str, Any]], best_iter: int, sigma: float
+    params: Mapping[str, Any], n_train: int, history: list[dict[str, Any]], best_iter: int, sigma: float
 ) -> dict[str, Any]:
-    """Return the main facts of a fitted model; hsic is that of the kept iteration, None without training."""
-    hsic = next((float(row["hsic"]) for row in history if row["iteration"] == best_iter), None)
+    """Return the main facts of a fitted model; hsic is that of the kept iteration, None if it is the start."""
     return {
-        "n_clusters": n_clusters,
+        "n_clusters": params["n_clusters"],
         "n_train": n_train,
         "n_iter": len(history),
         "best_iter": best_iter,
         "sigma": round(sigma, 6),
-        "hsic": None if hsic is None else round(hsic, 6),
+        "hsic": round(history[best_iter - 1]["hsic"], 6) if best_iter else None,
+        "random_state": params.get("random_state"),
     }
 
 
@@ -182,64 +164,3 @@ def restore_predictor(header: Mapping[str, Any], arrays: Mapping[str, Any], enco
         weights=arrays["weights"],
         certainty=Certainty(**{part.name: arrays[part.name] for part in fields(Certainty)}),
     )
-
-
-def read_file(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return header and arrays of a model file, checked, or raise one clear error."""
-    check_readable(path, "model file")
-    try:
-        with safetensors.safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            header = _read_header(metadata)
-            pieces = {name: file.get_slice(name) for name in file.keys()}
-            kinds = {name: (_dtype(piece.get_dtype()), tuple(piece.get_shape())) for name, piece in pieces.items()}
-            check_header(header)
-            check_shapes(header, kinds)
-            arrays = {name: file.get_tensor(name) for name in kinds}
-        if metadata.get("digest") != digest_of(metadata["header"], arrays):
-            raise ModelFileError("it was changed after it was written: its digest does not match")
-        check_values(header, arrays)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path} is not a complete knet model: {error}.") from error
-    except (safetensors.SafetensorError, OSError) as error:
-        raise ModelFileError(f"{path} is not a model file, or it is damaged: {_one_line(error)}") from error
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path} is not a complete knet model: {_one_line(repr(error))} in its header.") from error
-    return header, arrays
-
-
-def _read_header(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return the header of a file that this version of knet can read."""
-    if metadata.get("format") != FORMAT:
-        raise ModelFileError("it is a safetensors file, but knet did not write it")
-    try:
-        header: dict[str, Any] = json.loads(metadata["header"])
-        version = header["format_version"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelFileError("its header cannot be read") from error
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise ModelFileError("its format version is not a positive integer")
-    if version != FORMAT_VERSION:
-        advice = "Upgrade knet" if version > FORMAT_VERSION else "Fit the model again"
-        raise ModelFileError(f"it has format version {version}; this knet reads version {FORMAT_VERSION}. {advice}")
-    return header
-
-
-def _dtype(code: str) -> object:
-    """Return the dtype of an array; the code itself if model files never have it."""
-    return np.dtype(CODES[code]) if code in CODES else code
-
-
-def _one_line(error: object) -> str:
-    """Return the start of an error message, as one line."""
-    return " ".join(str(error).split())[:200]
-
-
-def digest_of(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return a hash of the header and every array; it differs if a file was changed or damaged."""
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(arrays):
-        value = arrays[name]
-        digest.update(f"{name}{value.dtype}{value.shape}".encode())
-        digest.update(value.tobytes())
-    return digest.hexdigest()

@@ -182,7 +182,8 @@ class Predictor:
         out = np.empty(X.shape[0], float_dtype(X))
 
         def fill(model: Predictor, rows: slice) -> None:
-            out[rows] = model.certainty.familiarity(model.features(X[rows]))
+            values = model.certainty.familiarity(model.features(X[rows]))
+            out[rows] = np.maximum(values, np.finfo(out.dtype).min)  # it may exceed the range of single precision
 
         return self._in_blocks(fill, X, out)
 

@@ -53,11 +53,11 @@ class Scaling:
 
         Values beyond `FAR` are clipped, so that every row, even a very strange one, has a finite embedding.
         """
-        dtype = float_dtype(X)
+        dtype = float_dtype(X) if self._fits_single else np.dtype(np.float64)
         with np.errstate(over="ignore"):
             Z: Floats = np.subtract(self._compress(X, dtype), self.shift.astype(dtype), dtype=dtype)
             Z /= self.scale.astype(dtype)
-        return np.clip(Z, -FAR, FAR, out=Z)
+        return np.clip(Z, -FAR, FAR, out=Z).astype(float_dtype(X), copy=False)
 
     def inverse(self, Z: Floats) -> Floats:
         """Return the rows whose scaled form is Z."""
@@ -65,6 +65,14 @@ class Scaling:
         columns = self.compressed
         X[:, columns] = np.sinh(X[:, columns]) * self.tail_width[columns] + self.tail_center[columns]
         return X
+
+    @property
+    def _fits_single(self) -> bool:
+        """Whether single precision can store the scaling: no scale becomes infinite or 0, which would give NaN."""
+        with np.errstate(over="ignore"):
+            stored = [array.astype(np.float32) for array in self.arrays().values()]
+        widths = np.r_[stored[1], stored[3][self.compressed]]
+        return bool(np.isfinite(stored).all() and widths.min() > 0)
 
     def _compress(self, X: NDArray[Any], dtype: np.dtype[np.floating]) -> NDArray[Any]:
         """Return X with its heavy-tailed columns compressed."""

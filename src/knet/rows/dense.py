@@ -35,7 +35,7 @@ class DenseRows:
 def dense_rows(X: Rows, *, unit_length: bool = False) -> Any:
     """Return rows as a dense array, half precision as single, of length 1 if asked for; other types stay."""
     rows = X.toarray() if is_sparse(X) else X
-    rows = rows.astype(np.float32) if float_dtype(rows) == np.float32 else rows
+    rows = rows.astype(np.float32, copy=False) if float_dtype(rows) == np.float32 else rows
     if not unit_length:
         return rows
     dtype = float_dtype(rows)

@@ -1,11 +1,18 @@
 """What rows come in: tables, arrays, sparse matrices, tensors, columns of vectors and Dask collections."""
 
+import re
+import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from knet.rows.vectors import holds_vectors, vector_rows
+
+# The types of columns of real numbers, in the words of NumPy, pandas, polars and Arrow.
+NUMBERS = re.compile(
+    r"(u?int\d+|float\d*|double|halffloat|bool|boolean|decimal.*?)(\[pyarrow\])?|sparse\[(u?int|float|bool).*"
+)
 
 
 def table_kind(X: Any) -> str | None:
@@ -35,6 +42,11 @@ def column_types(X: Any) -> list[Any]:
     return list(X.schema.types if table_kind(X) == "arrow" else X.dtypes)
 
 
+def is_number_type(kind: Any) -> bool:
+    """Say whether a column of this type holds real numbers; a column of Python objects may hold anything."""
+    return NUMBERS.fullmatch(str(kind).lower()) is not None
+
+
 def is_collection(X: Any) -> bool:
     """Say whether X is a Dask array, a Dask DataFrame or another collection of Dask, which is not imported for this."""
     return any(base.__module__.partition(".")[0] == "dask" for base in type(X).__mro__)
@@ -50,10 +62,11 @@ def is_half(X: Any) -> bool:
     return isinstance(X, np.ndarray) and X.dtype.name in ("float16", "bfloat16")
 
 
-def admit(X: Any) -> Any:
+def admit(X: Any, columns: list[str] | None = None) -> Any:
     """Return rows as a table, an array or a CSR matrix, or raise if they are not in memory or not sound.
 
-    Tensors and columns of vectors become arrays. Values and column types are not looked at: see `numbers.to_numbers`.
+    Tensors and columns of vectors become arrays. Of a table, `columns` are taken, if given, in this order. Values and
+    column types are not looked at: see `numbers.to_numbers`.
     """
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a polars LazyFrame, which holds no rows yet. Call X.collect() first.")
@@ -62,39 +75,59 @@ def admit(X: Any) -> Any:
             "This method needs rows in memory, and X is a Dask collection. Pass X.compute(), or some of its rows: "
             "knet.dask.sample(X, 10_000)."
         )
+    if table_kind(X):  # first, because a column of a pandas table may have any name
+        return _admit_table(X, columns)
     if hasattr(X, "detach"):  # a tensor of torch; NumPy has no bfloat16
         X = X.detach().cpu()
-        X = X.float() if str(X.dtype) == "torch.bfloat16" else X
-        return X.numpy()
+        return (X.float() if str(X.dtype) == "torch.bfloat16" else X).numpy()
     if is_sparse(X):
         return _sound_csr(X)
-    _refuse_masked(X)
+    return vector_rows(X) if holds_vectors(X) else _to_array(X)
+
+
+def _admit_table(X: Any, columns: list[str] | None) -> Any:
+    """Return a table with the given columns, or the vectors of its only column."""
+    if table_kind(X) == "arrow" and not hasattr(X, "to_batches"):  # scikit-learn sees no names in a record batch
+        X = sys.modules["pyarrow"].Table.from_batches([X])
     names = column_names(X)
-    if len(names) > 1:
-        if any(holds_vectors(X[name]) for name in _distinct(names)):
-            raise ValueError("A column of vectors must be the only column of X. Select it, such as X[['vector']].")
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X has more than one column {repeated!r}. Rename them first.")
+    X, names = (X, names) if columns is None else (select_columns(X, columns), columns)
+    others = [name for name, kind in zip(names, column_types(X), strict=True) if not is_number_type(kind)]
+    if not any(holds_vectors(X[name]) for name in others):
         return X
-    column = X[names[0]] if names else X
-    if holds_vectors(column):
-        return vector_rows(column)
-    return X if names or isinstance(X, np.ndarray) else np.asarray(X)
+    if len(names) > 1:
+        raise ValueError("A column of vectors must be the only column of X. Select it, such as X[['vector']].")
+    return vector_rows(X[names[0]])
 
 
-def _distinct(names: list[Any]) -> list[Any]:
-    """Return the names that occur once: pandas returns a table for a name that occurs twice."""
-    return [name for name in names if names.count(name) == 1] if len(set(names)) < len(names) else names
+def _to_array(X: Any) -> NDArray[Any]:
+    """Return a list, an array or an object with `__array__` as an array; a file on disk stays one."""
+    _refuse_masked(X)
+    try:
+        array = X if isinstance(X, np.memmap) else np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"X must have rows of one length: {error}") from error
+    if not array.ndim and not isinstance(X, np.ndarray):
+        raise TypeError(f"X must be an array, a table or a list of rows. Got {type(X).__name__} instead.")
+    return array
 
 
 def _sound_csr(X: Any) -> Any:
     """Return a sparse matrix in CSR form; indices beyond its shape would make SciPy read outside of the memory."""
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got a sparse array of {X.ndim} dimension(s) instead.")
-    if hasattr(X, "check_format"):  # CSR, CSC and BSR store indices
-        try:
+    try:
+        if X.format == "coo":
+            X = type(X)((X.data, (X.row, X.col)), X.shape)  # its constructor checks the indices
+        elif X.format in ("csc", "bsr"):
             X.check_format(full_check=True)
-        except ValueError as error:
-            raise ValueError(f"X is a damaged sparse matrix: {error}.") from error
-    return X.tocsr()
+        X = X.tocsr()
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"X is a damaged sparse matrix: {error}.") from error
+    return X
 
 
 def _refuse_masked(X: Any) -> None:

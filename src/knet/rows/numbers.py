@@ -4,12 +4,11 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from knet.arrays import row_blocks
-from knet.rows.kinds import column_names, column_types, is_half, is_sparse, quoted, some, table_kind
+from knet.rows.kinds import column_names, column_types, is_half, is_number_type, is_sparse, quoted, some, table_kind
 
-NUMBER_TYPES = ("int", "uint", "float", "double", "half", "bool", "decimal", "sparse")  # how their names begin
 CHECKED_ROWS = 65_536  # rows checked at a time, so that a file on disk is never in memory as a whole
 
 
@@ -43,7 +42,7 @@ def float_dtype(X: Any) -> np.dtype[np.floating]:
 
 def is_single(table: Any) -> bool:
     """Say whether all columns of a table have single precision."""
-    return all(str(kind).lower() in ("float", "float32") for kind in column_types(table))
+    return all(str(kind).lower().removesuffix("[pyarrow]") in ("float", "float32") for kind in column_types(table))
 
 
 def check_column_types(table: Any) -> None:
@@ -51,7 +50,7 @@ def check_column_types(table: Any) -> None:
     bad = [
         f"{name!r} ({kind})"
         for j, (name, kind) in enumerate(zip(column_names(table), column_types(table), strict=True))
-        if not _holds_numbers(table, j, str(kind).lower())
+        if not (is_number_type(kind) or (str(kind) == "object" and _converts(table.iloc[:, j])))
     ]
     if bad:
         raise ValueError(
@@ -61,25 +60,24 @@ def check_column_types(table: Any) -> None:
         )
 
 
-def _holds_numbers(table: Any, column: int, kind: str) -> bool:
-    """Say whether a column holds real numbers; object columns are tried."""
-    if kind != "object":
-        return kind.startswith(NUMBER_TYPES)
+def _converts(column: Any) -> bool:
+    """Say whether all objects of a pandas column are numbers or missing."""
     try:
-        np.asarray(table.iloc[:, column], dtype=np.float64)
+        np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
         return False
     return True
 
 
-def _from_table(table: Any, dtype: DTypeLike | None) -> NDArray[Any]:
-    """Return the columns of a table as an array, with NaN for missing values."""
+def _from_table(table: Any, dtype: DTypeLike | None) -> Any:
+    """Return the columns of a table as an array, with NaN for missing values; only sparse columns stay sparse."""
     check_column_types(table)
     names, kind = column_names(table), table_kind(table)
     dtype = (np.float32 if is_single(table) else np.float64) if dtype is None else dtype
     if kind == "pandas":
-        values: NDArray[Any] = table.to_numpy(dtype=dtype, na_value=np.nan)
-        return values
+        if names and all(getattr(column, "fill_value", None) == 0 for column in table.dtypes):
+            return table.sparse.to_coo().tocsr().astype(dtype)
+        return table.to_numpy(dtype=dtype, na_value=np.nan)
     out = np.empty((len(table), len(names)), dtype)
     for j, name in enumerate(names):
         out[:, j] = (table.column(j) if kind == "arrow" else table[name]).to_numpy()
@@ -92,6 +90,8 @@ def _from_array(X: Any, dtype: DTypeLike | None) -> Any:
         raise ValueError("Complex data not supported: KNet needs real numbers. Split them into two columns each.")
     if kind in "mM":
         raise ValueError("KNet needs numbers, and X holds dates. Convert them to days since a date first.")
+    if kind in "SU":
+        raise ValueError(f"KNet needs numbers, and X holds text{f', such as {str(X.flat[0])!r}' if X.size else ''}.")
     if dtype is None:
         dtype = X.dtype if isinstance(X, np.memmap) or is_half(X) else float_dtype(X)
     return X.astype(dtype, copy=False)
@@ -99,9 +99,10 @@ def _from_array(X: Any, dtype: DTypeLike | None) -> Any:
 
 def _check_shape(X: Any, min_rows: int) -> None:
     if X.ndim != 2:
+        advice = " Use X.reshape(-1, 1) if it is a single column, or X.reshape(1, -1) if it is a single row."
         raise ValueError(
-            f"Expected 2D array, got {X.ndim}D array instead: X must have rows and columns. Reshape your data with "
-            "X.reshape(-1, 1) if it has a single column, or X.reshape(1, -1) if it is a single row."
+            f"Expected 2D array, got {X.ndim}D array instead, of shape {X.shape}: X must have rows and columns."
+            + advice * (X.ndim == 1)
         )
     for count, minimum, what in ((X.shape[0], min_rows, "sample"), (X.shape[1], 1, "feature")):
         if count < minimum:
@@ -109,36 +110,25 @@ def _check_shape(X: Any, min_rows: int) -> None:
 
 
 def check_finite(X: Any, names: Collection[str] | None) -> None:
-    """Raise a message that counts NaN and infinite values and names their columns.
-
-    X is an array, or a sparse matrix in CSR form; one that is not finite is made dense in blocks.
-    """
-    is_float = X.dtype.kind == "f" or X.dtype.name == "bfloat16"  # NumPy does not know the latter
-    if not is_float or (is_sparse(X) and np.isfinite(X.data).all()):
+    """Raise a message that counts NaN and infinite values of an array or CSR matrix and names their columns."""
+    if X.dtype.kind != "f" and X.dtype.name != "bfloat16":  # NumPy does not know the latter
         return
     blocks = row_blocks(X.shape[0], X.shape[1], max_rows=CHECKED_ROWS)
-    if all(_surely_finite(_dense(X[rows])) for rows in blocks):
+    parts = [X.data] if is_sparse(X) else [X[rows] for rows in blocks]
+    if all(np.isfinite(part).all() for part in parts):
         return
+    names = names if names is not None and len(names) == X.shape[1] else None
     for test, what, advice in (
         (np.isnan, "NaN", "Impute or drop them first, for example with sklearn's SimpleImputer in a Pipeline."),
         (np.isinf, "infinite", "Replace or drop them first."),
     ):
-        counts = sum(test(_dense(X[rows])).sum(0) for rows in blocks)
-        if np.any(counts):
+        if is_sparse(X):
+            counts = np.bincount(X.indices[test(X.data)], minlength=X.shape[1])
+        else:
+            counts = sum(test(part).sum(0) for part in parts)
+        if counts.any():
             columns = [quoted(names, int(j)) + f" ({counts[j]})" for j in np.flatnonzero(counts)]
             raise ValueError(
                 f"Input X contains NaN or infinity: {counts.sum()} {what} value{'s' if counts.sum() > 1 else ''} "
                 f"in column{'s' if len(columns) > 1 else ''} {some(columns)}. {advice}"
             )
-
-
-def _dense(block: Any) -> NDArray[Any]:
-    dense: NDArray[Any] = block.toarray() if is_sparse(block) else block
-    return dense
-
-
-def _surely_finite(block: NDArray[Any]) -> bool:
-    """Say whether a sum over the squares is finite; if that of finite values overflows, they are counted."""
-    values = block.ravel() if block.dtype.itemsize > 2 else block.astype(np.float32).ravel()
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(np.dot(values, values)))

@@ -12,29 +12,30 @@ def holds_vectors(column: Any) -> bool:
     """Say whether a column holds lists of numbers."""
     kind = str(getattr(column, "type", None) or getattr(column, "dtype", None)).lower()
     if kind == "object" and hasattr(column, "iloc"):  # pandas
-        return len(column) > 0 and isinstance(column.iloc[0], np.ndarray | list)
+        return len(column) > 0 and isinstance(column.iloc[0], np.ndarray | list | tuple)
     return kind.startswith(tuple(f"{word}{bracket}" for word in LISTS for bracket in "<[("))
 
 
 def vector_rows(column: Any, width: int | None = None, *, first_row: int = 0) -> NDArray[Any]:
     """Return the vectors of a column as the rows of an array; a `width` is the length that they must have."""
-    column = column.to_arrow() if hasattr(column, "to_arrow") else column  # polars
-    blocks: list[NDArray[Any]] = []
-    for chunk in column.chunks if hasattr(column, "chunks") else [column]:
-        lengths = _lengths(chunk)
-        if not len(lengths):
-            continue
-        width = int(lengths[0]) if width is None else width
-        if (lengths != width).any():
-            at = int((lengths != width).argmax())
-            raise ValueError(
-                f"All vectors must have the same length. The first has {width} numbers, that of row {first_row + at} "
-                f"has {int(lengths[at])}."
-            )
-        blocks.append(_stacked(chunk, width))
-        first_row += len(lengths)
-    if not blocks:
+    if hasattr(column, "to_arrow"):  # polars
+        column = column.to_arrow()
+    elif str(getattr(column, "dtype", "")).endswith("[pyarrow]"):  # pandas
+        column = column.array.__arrow_array__()
+    chunks = column.chunks if hasattr(column, "chunks") else [column]
+    lengths = np.concatenate([np.empty(0), *map(_lengths, chunks)])
+    if np.isnan(lengths).any():
+        raise ValueError(f"Vectors are missing ({np.isnan(lengths).sum()}). Drop these rows first.")
+    if not len(lengths):
         return _no_rows(column, width)
+    width = int(lengths[0]) if width is None else width
+    if (lengths != width).any():
+        at = int((lengths != width).argmax())
+        raise ValueError(
+            f"All vectors must have the same length. The first has {width} numbers, that of row {first_row + at} "
+            f"has {int(lengths[at])}."
+        )
+    blocks = [_values(chunk).reshape(len(chunk), width) for chunk in chunks if len(chunk)]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
@@ -49,20 +50,13 @@ def _no_rows(column: Any, width: int | None) -> NDArray[Any]:
 
 
 def _lengths(chunk: Any) -> NDArray[Any]:
-    """Return the length of each vector of an Arrow array or a pandas Series; raise if some are missing."""
+    """Return the length of each vector of an Arrow array or a pandas Series; NaN if it is missing."""
     if hasattr(chunk, "iloc"):
-        lengths: NDArray[Any] = np.array([len(v) if hasattr(v, "__len__") else np.nan for v in chunk], dtype=float)
-    else:
-        lengths = chunk.value_lengths().to_numpy(zero_copy_only=False).astype(float)
-    n_missing = int(np.isnan(lengths).sum())
-    if n_missing:
-        raise ValueError(f"Vectors are missing ({n_missing}). Drop these rows first.")
+        return np.array([len(vector) if hasattr(vector, "__len__") else np.nan for vector in chunk], dtype=float)
+    lengths: NDArray[Any] = chunk.value_lengths().to_numpy(zero_copy_only=False).astype(float)
     return lengths
 
 
-def _stacked(chunk: Any, width: int) -> NDArray[Any]:
-    """Return vectors of one length as the rows of an array."""
-    if hasattr(chunk, "iloc"):
-        return np.stack([np.asarray(vector) for vector in chunk])
-    rows: NDArray[Any] = chunk.flatten().to_numpy(zero_copy_only=False).reshape(len(chunk), width)
-    return rows
+def _values(chunk: Any) -> NDArray[Any]:
+    """Return the numbers of all vectors of an Arrow array or a pandas Series."""
+    return np.stack(list(chunk)) if hasattr(chunk, "iloc") else chunk.flatten().to_numpy(zero_copy_only=False)
