@@ -104,18 +104,24 @@ class Trainer:
         return Trained(kept.encoder, sigma, kept.U, kept.iteration, history, kept.centers, embeddings)
 
     def _from_eigenvectors(self, U: Tensor) -> Trained:
-        """Run Algorithm 1 as in the paper, several times from other weights, and keep the largest HSIC."""
-        best: Trained | None = None
-        for _ in range(self.settings.n_init):
+        """Run Algorithm 1 as in the paper, several times from other weights, and keep the best run.
+
+        The largest HSIC is the best, but a run whose K_U has not converged is not a result of the algorithm: its HSIC
+        comes from more iterations, so that it would often be larger than that of a run that has converged.
+        """
+        runs: list[Trained] = []
+        while len(runs) < self.settings.n_init:
             found, asked = self._one_run(U)
-            if best is None or found.history[-1]["hsic"] > best.history[-1]["hsic"]:
-                best = found
+            runs.append(found)
             if asked:
-                break
-        assert best is not None
-        if not asked:
-            self._warn_unless_converged(best.history)
+                return found
+        best = max(runs, key=lambda run: (self._converged(run.history), run.history[-1]["hsic"]))
+        if not self._converged(best.history):
+            self._warn_unconverged(best.history[-1]["u_change"])
         return best
+
+    def _converged(self, history: list[dict[str, float]]) -> bool:
+        return history[-1]["u_change"] < self.settings.tol
 
     def _one_run(self, U: Tensor) -> tuple[Trained, bool]:
         """Return the last iteration of a run, and whether the caller asked to stop."""
