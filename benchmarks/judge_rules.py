@@ -170,7 +170,6 @@ RULES: dict[str, Rule] = {
     "without graphs": partial(without_parts, parts=("graph",)),
     "without genie": partial(without_parts, parts=("genie",)),
     "without mixtures": partial(without_parts, parts=("mixture",)),
-    "without gaussian affinity": partial(without_parts, parts=("gaussian",)),
     **{
         f"only {method}": partial(single, method=method)
         for method in ("graph 10", "genie 0.3", "k-means", "full mixture from k-means", "tied mixture from k-means")

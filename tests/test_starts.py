@@ -206,7 +206,7 @@ def test_partitions_and_graphs_are_made_once(monkeypatch):
 
 
 def test_large_data_goes_through_samples(seed, monkeypatch):
-    for name, size in {"GAUSSIAN_ROWS": 100, "WARD_ROWS": 150, "SAMPLE_ROWS": 200}.items():
+    for name, size in {"WARD_ROWS": 150, "SAMPLE_ROWS": 200}.items():
         monkeypatch.setattr(candidates_module, name, size)
     X, y = far_blobs(seed)
     pool = Pool(X, 4, seed)

@@ -97,7 +97,8 @@ def test_a_draw_depends_on_the_seed_alone():
 
 
 @pytest.mark.parametrize(
-    ("train_size", "advice"), [("auto", r"n_samples=5\. Lower"), (3, r"n_samples=3 \(train_size=3 of 5\)\. Raise train_size")]
+    ("train_size", "advice"),
+    [("auto", r"n_samples=5\. Lower"), (3, r"n_samples=3 \(train_size=3 of 5\)\. Raise train_size")],
 )
 def test_more_clusters_than_rows_are_refused(train_size, advice):
     with pytest.raises(ValueError, match=f"n_clusters=6 exceeds the number of training rows, {advice}") as caught:

@@ -39,11 +39,12 @@ def largest_eigenpairs(
     guess = noise if start is None else start.cpu().numpy().copy()  # LOBPCG overwrites it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it warns if it has not converged
-        values, vectors = lobpcg(product, guess, tol=TOL, maxiter=MAX_PRODUCTS, largest=True)
+        values, vectors, residuals = lobpcg(
+            product, guess, tol=TOL, maxiter=MAX_PRODUCTS, largest=True, retResidualNormsHistory=True
+        )
     order = np.argsort(-values)
-    V, w = vectors[:, order], values[order]
-    converged = bool(np.linalg.norm(product(V) - V * w, axis=0).max() < TOL)
-    return torch.from_numpy(w).to(like), orthonormalize(torch.from_numpy(V).to(like)), converged
+    U = orthonormalize(torch.from_numpy(vectors[:, order]).to(like))
+    return torch.from_numpy(values[order]).to(like), U, bool(np.max(residuals[-1]) < TOL)
 
 
 def orthonormalize(U: Tensor) -> Tensor:
