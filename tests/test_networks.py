@@ -107,6 +107,11 @@ def test_a_narrower_embedding_starts_as_pca(seed, generator, n_components):
     np.testing.assert_allclose(Psi * signs, expected, atol=1e-9)
 
 
+def test_an_embedding_may_have_more_columns_than_there_are_rows(generator):
+    X = data(0, n=3, d=6)
+    assert mlp(linear_start(X, 5), generator)(X).shape == (3, 5)
+
+
 def test_the_signs_of_the_start_do_not_depend_on_rounding(seed):
     X = data(seed)
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(X)))

@@ -12,7 +12,7 @@ from knet.prepare.training_rows import MAX_ROWS, prepare_rows
 from knet.start.choice import SMALL_DATA
 from knet.train import kernels, laplacians, paper_start
 from knet.train.paper_start import SUBSET_SIZES, subset_size
-from knet.train.settings import Settings
+from knet.train.settings import embedding_width
 from tests.estimators import make_knet
 
 
@@ -137,7 +137,6 @@ def test_the_rule_never_forms_a_matrix_of_all_pairs(monkeypatch):
     ],
 )
 def test_the_embedding_has_room_for_all_targets(d, n_clusters, n_components, expected):
-    params = make_knet(n_clusters, n_components=n_components).get_params(deep=False)
-    assert Settings.resolve(params, d, from_partition=True).n_components == expected
+    assert embedding_width(n_components, d, n_clusters, from_partition=True) == expected
     if n_components == "auto":
-        assert Settings.resolve(params, d, from_partition=False).n_components == d + 1
+        assert embedding_width(n_components, d, n_clusters, from_partition=False) == d + 1
