@@ -1,7 +1,6 @@
 """Memberships that say how often a label is right, familiarity, and rows that are rejected."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,6 @@ from knet.model.blocks import Labeler
 from knet.model.learn_certainty import expected_shares_right
 from tests.model_files import forge, parts
 
-VERSION_1 = Path(__file__).parent / "data" / "model_v1.safetensors"
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 
 SHAPES = {
@@ -229,19 +227,6 @@ def test_a_file_keeps_certainty_to_the_bit(model, new_rows, tmp_path):
         for method in ("predict_proba", "score_samples"):
             assert np.array_equal(getattr(loaded, method)(new_rows), getattr(model, method)(new_rows))
         assert np.array_equal(loaded.predict(new_rows, reject=0.05), model.predict(new_rows, reject=0.05))
-
-
-def test_a_file_without_certainty_loads_and_rejects_nothing(tmp_path):
-    old = load(VERSION_1)
-    numbers = old.predictor_.scaling.inverse(np.random.default_rng(0).normal(size=(50, old.n_features_in_)))
-    X = pd.DataFrame(numbers, columns=old.feature_names_in_)
-    assert old.predictor_.certainty is None
-    np.testing.assert_allclose(old.predict_proba(X).sum(1), 1)
-    assert old.score_samples(X).max() <= 0
-    with pytest.raises(ValueError, match="an earlier version of knet fitted it"):
-        old.predict(X, reject=0.05)
-    old.save(tmp_path / "again.safetensors")
-    assert np.array_equal(load(tmp_path / "again.safetensors").predict_proba(X), old.predict_proba(X))
 
 
 def test_a_file_with_a_part_of_certainty_is_refused(model, tmp_path):

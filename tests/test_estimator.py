@@ -26,11 +26,11 @@ from torch import nn
 from knet import Advanced, KNet, load
 from knet.datasets import make_moon, make_spirals
 from knet.metrics import nmi
+from knet.model.certainty import Certainty
 from knet.model.encoder import RowMLP
-from knet.model.predictor import Predictor
+from knet.model.predictor import Clusters, Predictor
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling
-from knet.train.algorithm_1 import Iteration
 from knet.train.pretrain import pretrain
 from knet.train.u_steps import StiefelAscent, eig_step
 from tests.estimators import make_knet
@@ -73,10 +73,25 @@ def identity_predictor(centers, spread=1.0, dtype=np.float64):
         preparation=Preparation(Scaling.linear(np.zeros(d), np.ones(d))),
         encoder=encoder,
         sigma=1.0,
-        centers=centers,
-        spread=spread,
+        clusters=Clusters(centers, spread),
         landmarks=centers,
         weights=np.ones(len(centers)),
+        certainty=equally_sharp(centers),
+    )
+
+
+def equally_sharp(centers, log_beta=2.0):
+    """A certainty whose memberships have the same sharpness everywhere."""
+    n_columns = centers.shape[1]
+    return Certainty(
+        hinge_directions=np.zeros((n_columns, 1)),
+        hinge_offsets=np.zeros(1),
+        hinge_slopes=np.zeros(1),
+        hinge_range=np.array([log_beta, log_beta, log_beta]),
+        places=centers,
+        place_weights=np.ones(len(centers)),
+        place_width=np.ones(1),
+        score_quantiles=np.linspace(-1, 0, 3),
     )
 
 
@@ -438,7 +453,7 @@ def test_degrees_of_the_summary_are_close_to_the_exact_ones(seed, sigma_scale, b
     assert psi[:, :2].std(0).min() > 0.99
     exact = np.exp(-((psi[:, None] - psi[None]) ** 2).sum(-1) / (2 * model.sigma_**2)).mean(1)
     predictor = model.predictor_
-    error = np.abs(np.exp(predictor._log_degrees(psi)) / predictor.weights.sum() / exact - 1)
+    error = np.abs(np.square(predictor._root_degrees(psi)) / predictor.weights.sum() / exact - 1)
     assert np.quantile(error, 0.95) < bound  # single rows leave no trace of their own, so the rest is looser
 
 
@@ -653,12 +668,12 @@ def test_without_scaling_the_embedding_starts_as_the_data():
 
 def test_n_init_keeps_the_restart_with_the_largest_hsic(monkeypatch):
     rows = []
-    original = Iteration.row
-    monkeypatch.setattr(Iteration, "row", lambda self, restart: rows.append(self.hsic) or original(self, restart))
-    model = quick(2, n_init=4).fit(make_moon(100, random_state=0)[0])
-    assert model.best_iter_ == model.n_iter_
-    assert len(rows[-1]) == 4
-    assert model.history_[-1]["hsic"] == max(rows[-1])
+    model = quick(2, n_init=4, callback=rows.append).fit(make_moon(100, random_state=0)[0])
+    assert model.best_iter_ == model.n_iter_ == 2
+    assert [row["iteration"] for row in rows] == [1, 2] * 4
+    ends = [row["hsic"] for row in rows if row["iteration"] == 2]
+    assert len(set(ends)) == 4
+    assert model.history_[-1]["hsic"] == max(ends)
 
 
 @pytest.mark.parametrize("n_clusters", [1, 120])
@@ -753,70 +768,6 @@ def test_rows_running_out_is_warned_of_with_the_knobs():
 def test_changes_a_callback_makes_to_its_row_stay_with_it():
     model = quick(callback=lambda row: row.clear()).fit(blobs()[0])
     assert all("hsic" in row for row in model.history_)
-
-
-class Recorder:
-    """A callback of scikit-learn's protocol."""
-
-    def __init__(self, stop_after=None):
-        self.events, self.stop_after = [], stop_after
-
-    def setup(self, estimator, context):
-        self.events.append("setup")
-
-    def teardown(self, estimator, context):
-        self.events.append("teardown")
-
-    def on_fit_task_begin(self, estimator, context, **data):
-        self.events.append(f"begin {context.task_name}")
-
-    def on_fit_task_end(self, estimator, context, **data):
-        self.events.append(f"end {context.task_name}")
-        return self.stop_after is not None and self.events.count("end iteration") >= self.stop_after
-
-
-sklearn_callback = pytest.importorskip  # resolved in the tests: older scikit-learn has no callbacks
-
-
-def test_scikit_learn_callbacks_follow_the_fit():
-    sklearn_callback("sklearn.callback")
-    recorder = Recorder()
-    quick(max_iter=3).set_callbacks(recorder).fit(blobs()[0])
-    iterations = ["begin iteration", "end iteration"] * 3
-    assert recorder.events == ["setup", "begin fit", *iterations, "end fit", "teardown"]
-
-
-def test_a_scikit_learn_callback_can_stop_the_fit():
-    sklearn_callback("sklearn.callback")
-    model = quick(max_iter=5).set_callbacks(Recorder(stop_after=2)).fit(blobs()[0])
-    assert model.n_iter_ == 2
-
-
-def test_scikit_learn_callbacks_are_torn_down_after_an_error():
-    sklearn_callback("sklearn.callback")
-
-    def interrupt(row):
-        raise KeyboardInterrupt
-
-    recorder = Recorder()
-    with pytest.raises(KeyboardInterrupt):
-        quick(callback=interrupt).set_callbacks(recorder).fit(blobs()[0])
-    assert recorder.events[-1] == "teardown"
-
-
-def test_the_progress_bar_of_scikit_learn_works():
-    callback = sklearn_callback("sklearn.callback")
-    X = blobs()[0]
-    model = quick().set_callbacks(callback.ProgressBar()).fit(X)
-    assert_same_model(model, quick().fit(X), X)
-
-
-@pytest.mark.parametrize("n_clusters", [1, 3])
-def test_scikit_learn_callbacks_end_the_fit_of_any_number_of_clusters(n_clusters):
-    sklearn_callback("sklearn.callback")
-    recorder = Recorder()
-    quick(n_clusters).set_callbacks(recorder).fit(blobs()[0])
-    assert recorder.events[-2:] == ["end fit", "teardown"]
 
 
 def test_verbose_logs_and_never_prints(caplog, capsys):

@@ -12,14 +12,15 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from knet import KNet
-from knet.start.choice import Start
+from knet.datasets import make_moon
+from knet.start import choice
+from knet.start.choice import Choice
 from knet.start.judge import Verdict
 from knet.train import follow as follow_module
-from knet.train import plan as planning
 from knet.train.algorithm_1 import Iteration
 from knet.train.follow import follow, group_means, spread_points, targets
-from knet.train.keep import MAX_LOSS, LastIteration, NearStart
-from knet.train.networks import Copies, ResidualMLP, linear_start
+from knet.train.keep import MAX_LOSS, NearStart
+from knet.train.networks import ResidualMLP, linear_start
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 
@@ -77,10 +78,10 @@ def tensors(X, y):
     return torch.from_numpy((X - X.mean(0)) / X.std(0)).float(), y.astype(np.int64)
 
 
-def encoder_of(X, n_components, seed=0, n_restarts=1, width=128):
+def encoder_of(X, n_components, seed=0, width=128):
     generator = torch.Generator().manual_seed(seed)
     P = linear_start(X, n_components)
-    return ResidualMLP(P, hidden_layer_sizes=(width, width), n_restarts=n_restarts, generator=generator)
+    return ResidualMLP(P, hidden_layer_sizes=(width, width), generator=generator)
 
 
 @pytest.mark.parametrize("make", HARD)
@@ -90,7 +91,7 @@ def test_hard_partitions_are_followed(make):
     side = 3.0
     agreement = follow(encoder, X, y, side, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        Psi = encoder(X)[0]
+        Psi = encoder(X)
     centers = group_means(Psi, torch.from_numpy(y))
     nearest = torch.cdist(Psi, centers).argmin(1).numpy()
     assert agreement == pytest.approx(adjusted_rand_score(y, nearest))
@@ -112,16 +113,6 @@ def test_following_ends_after_the_first_stage_that_is_good_enough(seed, monkeypa
     assert stages == [60, 90, 120]  # random groups are not followed so fast
 
 
-def test_every_restart_follows(seed):
-    X, y = tensors(*spiral_arms(seed, 240))
-    encoder = encoder_of(X, 3, n_restarts=2)
-    agreement = follow(encoder, X, y, 2.0, torch.Generator().manual_seed(seed))
-    with torch.no_grad():
-        found = [torch.cdist(Psi, group_means(Psi, torch.from_numpy(y))).argmin(1).numpy() for Psi in encoder(X)]
-    assert agreement == pytest.approx(min(adjusted_rand_score(y, labels) for labels in found))
-    assert agreement > 0.97
-
-
 def test_the_same_generator_repeats_to_the_bit():
     X, y = tensors(*spiral_arms(0, 150))
     weights = []
@@ -137,10 +128,9 @@ def test_an_own_module_follows_too():
     y = (X[:, 0] * X[:, 1] > 0).long().numpy()  # opposite quadrants
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        module = nn.Sequential(
+        encoder = nn.Sequential(
             nn.Linear(2, 64), nn.Dropout(0.01), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2)
         )
-    encoder = Copies([module])
     assert follow(encoder, X, y, 2.0, torch.Generator().manual_seed(0)) > 0.9
     assert not encoder.training
 
@@ -221,13 +211,11 @@ def test_group_means_of_some_rows(rng):
 def linear(P):
     """Return an encoder that is the linear map P."""
     P = torch.tensor(P, dtype=torch.float64)
-    return ResidualMLP(P, hidden_layer_sizes=(4,), n_restarts=1, generator=torch.Generator().manual_seed(0))
+    return ResidualMLP(P, hidden_layer_sizes=(4,), generator=torch.Generator().manual_seed(0))
 
 
-def iteration(index, n=200, hsic=(0.0,)):
-    n_restarts = len(hsic)
-    nothing = [0.0] * n_restarts
-    return Iteration(index, list(hsic), nothing, nothing, 0.0, torch.full((n_restarts, n, 1), float(index)), nothing)
+def iteration(index, n=200):
+    return Iteration(index, 0.0, 0.0, 0.0, 0.0, 0.0, torch.full((n, 1), float(index)))
 
 
 GOOD, BETTER, BAD = [[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]]
@@ -236,82 +224,77 @@ GOOD, BETTER, BAD = [[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]], [[0.0, 0
 def near_start(seed, first=GOOD):
     rng = np.random.default_rng(seed)
     X = torch.from_numpy(rng.normal(size=(200, 2)) + 50 * np.repeat([[0.0, 0.0], [1.0, 0.0]], 100, axis=0))
-    return X, NearStart(X, np.repeat([0, 1], 100), 2, 0, linear(first), torch.zeros(1, 200, 1))
+    return X, NearStart(X, np.repeat([0, 1], 100), 2, 0, linear(first), torch.zeros(200, 1))
 
 
 def test_the_start_is_kept_if_the_first_iteration_leaves_it(seed):
     X, keeper = near_start(seed)
     assert keeper.agreement == 1
-    assert keeper.see(iteration(1), linear(BAD))  # asks to stop
+    assert not keeper.see(iteration(1), linear(BAD))  # training ends
     assert keeper.kept.iteration == 0
     assert not keeper.kept.U.any()
-    torch.testing.assert_close(keeper.kept.encoder(X)[0], X)
+    torch.testing.assert_close(keeper.kept.encoder(X), X)
     assert adjusted_rand_score(keeper.start, cdist(X.numpy(), keeper.kept.centers).argmin(1)) == 1
 
 
 def test_the_last_iteration_that_agrees_is_kept(seed):
     X, keeper = near_start(seed)
-    assert not keeper.see(iteration(1), linear(GOOD))
-    assert not keeper.see(iteration(2), linear(BETTER))
-    assert keeper.see(iteration(3), linear(BAD))
+    assert keeper.see(iteration(1), linear(GOOD))
+    assert keeper.see(iteration(2), linear(BETTER))
+    assert not keeper.see(iteration(3), linear(BAD))
     assert keeper.kept.iteration == 2
     assert float(keeper.kept.U[0, 0]) == 2.0
-    torch.testing.assert_close(keeper.kept.encoder(X)[0], X * torch.tensor([2.0, 1.0]))
+    torch.testing.assert_close(keeper.kept.encoder(X), X * torch.tensor([2.0, 1.0]))
 
 
 def test_a_start_that_was_not_followed_can_be_improved(seed):
     _, keeper = near_start(seed, first=BAD)
     assert keeper.agreement < 0.5
-    assert not keeper.see(iteration(1), linear(GOOD))
+    assert keeper.see(iteration(1), linear(GOOD))
     assert keeper.agreement == 1
     assert keeper.kept.iteration == 1
-    assert keeper.see(iteration(2), linear(BAD))  # measured by the best, not by the first
+    assert not keeper.see(iteration(2), linear(BAD))  # measured by the best, not by the first
 
 
-@pytest.mark.parametrize(("n_wrong", "leaves"), [(0, False), (20, True)])
-def test_a_small_loss_is_allowed(n_wrong, leaves):
+@pytest.mark.parametrize(("n_wrong", "agrees"), [(0, True), (20, False)])
+def test_a_small_loss_is_allowed(n_wrong, agrees):
     _, keeper = near_start(0)
     X = keeper.X.clone()
     if n_wrong:
         X[:n_wrong, 0] += 50  # these rows change the side
     keeper.X = X
-    assert keeper.see(iteration(1), linear(GOOD)) == leaves
+    assert keeper.see(iteration(1), linear(GOOD)) == agrees
     assert keeper.agreement == 1
     assert MAX_LOSS < 0.01
 
 
 def test_starts_with_empty_groups_are_compared_too():
     X = torch.from_numpy(np.repeat([[0.0, 0.0], [5.0, 0.0]], 20, axis=0))
-    keeper = NearStart(X, np.repeat([0, 1], 20), 4, 0, linear(GOOD), torch.zeros(1, 40, 1))
+    keeper = NearStart(X, np.repeat([0, 1], 20), 4, 0, linear(GOOD), torch.zeros(40, 1))
     assert keeper.kept.centers.shape == (4, 2)
     assert np.isfinite(keeper.kept.centers).all()
     assert keeper.agreement == 1
 
 
-def test_without_a_start_the_last_iteration_of_the_largest_hsic_is_kept():
-    keeper = LastIteration()
-    X = torch.randn(200, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    both = ResidualMLP(
-        torch.eye(2, dtype=torch.float64),
-        hidden_layer_sizes=(4,),
-        n_restarts=2,
-        generator=torch.Generator().manual_seed(0),
-    )
-    assert not keeper.see(iteration(1, hsic=(0.9, 0.1)), both)
-    assert (keeper.kept.restart, keeper.kept.iteration) == (0, 1)
-    assert not keeper.see(iteration(2, hsic=(0.1, 0.5)), both)
-    assert (keeper.kept.restart, keeper.kept.iteration) == (1, 2)
-    assert keeper.kept.encoder(X).shape == (1, 200, 2)
+def test_what_is_kept_is_not_trained_further(seed):
+    X, keeper = near_start(seed)
+    encoder = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Identity()).double()
+    with torch.no_grad():
+        encoder[0].weight.copy_(torch.eye(2))
+        keeper.see(iteration(1), encoder)
+        encoder[0].weight.zero_()  # as later gradient steps change it
+    torch.testing.assert_close(keeper.kept.encoder(X), X)
 
 
 # A fit is never below its own start
 
 
 def start_from(monkeypatch, y):
-    """Make every fit start from the partition y."""
+    """Make every fit of as many rows start from the partition y."""
     verdict = Verdict(0.1, 1.0, np.zeros(len(y)), 0.0)
     row = {"method": "given", "conductance": 0.1, "gain": 0.0, "score": 0.0, "chosen": True}
-    monkeypatch.setattr(planning, "choose_start", lambda X, c, rng: Start(y.astype(np.int64), "given", verdict, [row]))
+    chosen = Choice(y.astype(np.int64), "given", verdict, [row])
+    monkeypatch.setattr(choice, "choose_from", lambda pool, judge, n_clusters: chosen)
 
 
 @pytest.mark.parametrize("make", HARD)
@@ -348,3 +331,14 @@ def test_as_many_components_as_targets_need(monkeypatch):
     start_from(monkeypatch, y)
     model = KNet(8, random_state=0, max_iter=1).fit(X)
     assert model.cluster_centers_.shape == (8, 7)
+
+
+def test_an_own_encoder_is_kept_as_it_was_when_it_agreed(seed):
+    X, y = make_moon(150, random_state=seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        module = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))
+    # At this learning rate, iterations soon leave the start.
+    model = KNet(2, encoder=module, learning_rate=0.1, random_state=seed).fit(X)
+    assert adjusted_rand_score(model.start_labels_, model.labels_) > 0.97
+    assert adjusted_rand_score(y, model.labels_) > 0.97

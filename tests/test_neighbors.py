@@ -9,12 +9,12 @@ from hypothesis.extra.numpy import arrays
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.linalg import subspace_angles
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
-from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.spatial.distance import cdist
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from knet.start import graph_embedding as embedding_module
-from knet.start.graph_embedding import DENSE_ROWS, gaussian_embedding, graph_embedding
+from knet.start.graph_embedding import DENSE_ROWS, graph_embedding
 from knet.start.linkage import Tree, connect, genie, spanning_tree
 from knet.start.neighbors import TREE_COLUMNS, extend, nearest, neighbor_graph, neighbors, vote
 
@@ -299,29 +299,14 @@ def test_a_graph_in_pieces_gives_the_indicators_of_its_pieces(seed, n):
     assert np.sin(subspace_angles(found, indicators)).max() < 1e-3
 
 
-@pytest.mark.parametrize("ratio", [0.25, 1.0])
-def test_the_gaussian_embedding_is_that_of_the_dense_matrix(rng, ratio):
-    X = np.vstack([rng.normal(size=(60, 3)), rng.normal(size=(60, 3)) + 8])
-    distances = pdist(X)
-    W = np.exp(-0.5 * squareform(distances / (ratio * np.median(distances))) ** 2)
-    values, V = np.linalg.eigh(dense_laplacian(W))
-    n_columns = gap_after(values[::-1], 2)
-    found = gaussian_embedding(X, ratio, n_columns)
-    assert found.dtype == np.float64
-    assert np.sin(subspace_angles(found, V[:, ::-1][:, :n_columns])).max() < 1e-3
-
-
-def test_duplicates_have_a_gaussian_embedding():
-    for X in (np.zeros((20, 2)), np.vstack([np.zeros((30, 2)), np.ones((3, 2))])):
-        assert np.isfinite(gaussian_embedding(X, 0.25, 3)).all()
-
-
 def test_a_solver_that_gives_up_is_replaced(rng, monkeypatch):
-    X = rng.normal(size=(40, 3))
-    expected = gaussian_embedding(X, 1.0, 3)
+    near = neighbors(rng.normal(size=(60, 3)), 10)
+    graph = neighbor_graph(near, 10)
+    expected = graph_embedding(graph, graph, 3, np.random.RandomState(0))
 
     def gives_up(L, driver=None, **options):  # as LAPACK's evr does, silently, on some graphs in many pieces
         return (np.empty(0), np.empty((len(L), 0))) if driver is None else scipy.linalg.eigh(L, driver=driver)
 
     monkeypatch.setattr(embedding_module, "eigh", gives_up)
-    np.testing.assert_allclose(np.abs((gaussian_embedding(X, 1.0, 3) * expected).sum(0)), 1, atol=1e-4)
+    found = graph_embedding(graph, graph, 3, np.random.RandomState(0))
+    np.testing.assert_allclose(np.abs((found * expected).sum(0)), 1, atol=1e-4)

@@ -1,7 +1,5 @@
 """The scaling of columns inside a model: which columns are compressed, and that every copy of a model does the same."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -13,7 +11,6 @@ from knet import Advanced, KNet, load
 from knet.prepare import scaling as scaling_module
 from knet.prepare.scaling import FAR, HEAVY_TAIL, Scaling, learn_scaling
 
-VERSION_1 = Path(__file__).parent / "data" / "model_v1.safetensors"
 VALUES = st.floats(-1e6, 1e6).filter(lambda value: value == 0 or abs(value) > 1e-3)
 ARBITRARY = arrays(np.float64, st.tuples(st.integers(3, 40), st.integers(1, 4)), elements=VALUES)
 
@@ -218,11 +215,3 @@ def test_the_onnx_graph_compresses_too(tmp_path, dtype):
         own = model.transform(rows)
         assert label.tolist() == model.predict(rows).tolist()
         assert (np.abs(embedding - own) <= 1e-5 * np.maximum(1, np.abs(own).max(1, keepdims=True))).all()
-
-
-def test_a_file_of_version_1_compresses_nothing():
-    scaling = load(VERSION_1).predictor_.scaling
-    assert not len(scaling.compressed)
-    assert scaling.tail_center.shape == scaling.tail_width.shape == scaling.shift.shape
-    X = np.random.default_rng(0).normal(size=(20, 2)) * 1e3
-    np.testing.assert_allclose(scaling(X), (X - scaling.shift) / scaling.scale)

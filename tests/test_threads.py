@@ -6,7 +6,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from knet.threads import allowed_threads, even_groups, in_threads, limit_threads, one_blas_thread, one_thread
+from knet.threads import allowed_threads, in_threads, limit_threads, one_blas_thread, one_thread
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -70,15 +70,6 @@ def test_an_error_in_a_piece_reaches_the_caller(n_threads):
     with pytest.raises(ArithmeticError, match="in a piece"):
         in_threads(work, range(4))
     assert torch.get_num_threads() == n_threads
-
-
-@pytest.mark.parametrize("n_items", [1, 2, 5, 8])
-def test_groups_hold_every_item_once_and_are_alike_in_size(n_threads, n_items):
-    groups = even_groups(n_items)
-    assert [i for group in groups for i in range(n_items)[group]] == list(range(n_items))
-    assert len(groups) == min(n_threads, n_items)
-    sizes = {group.stop - group.start for group in groups}
-    assert max(sizes) - min(sizes) <= 1
 
 
 def test_overlapping_limits_restore_the_host(n_threads):

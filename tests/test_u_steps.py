@@ -147,7 +147,7 @@ def test_repeats_to_the_bit(seed, form):
 
 
 @pytest.mark.parametrize("sigma", [0.3, 0.8, 3.0])
-@pytest.mark.parametrize("n", [N, 450])  # by LAPACK, and by Lanczos
+@pytest.mark.parametrize("n", [N, 450])  # by LAPACK, and by products
 def test_eig_reaches_the_largest_eigenvalues_of_the_textbook_matrix(seed, sigma, n):
     Psi = groups(seed, n=n)
     w = np.linalg.eigvalsh(textbook(Psi, sigma))[::-1][:C]
@@ -199,8 +199,8 @@ def test_blocked_form_makes_no_full_kernel(monkeypatch, seed):
         return original(X, Y, sigma)
 
     monkeypatch.setattr(kernels, "gaussian_kernel", counting)
-    monkeypatch.setattr(kernels.kernel_matmul, "__defaults__", (80 * 200,))
-    monkeypatch.setattr(kernels.degrees, "__defaults__", (80 * 200,))
+    monkeypatch.setattr(kernels.kernel_matmul, "__defaults__", (10 * 200,))
+    monkeypatch.setattr(kernels.degrees, "__defaults__", (10 * 200,))
     Psi = groups(seed, n=200)
     L = BlockedLaplacian(Psi, 0.8)
     w = L.largest(2)[0]

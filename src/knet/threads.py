@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import Any, TypeVar
 
 Piece = TypeVar("Piece")
@@ -182,10 +181,3 @@ def in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list
             return [inside(piece) for piece in pieces]
         with ThreadPoolExecutor(n_threads) as pool:
             return list(pool.map(inside, pieces))
-
-
-def even_groups(n_items: int) -> list[slice]:
-    """Cut a range into one group per allowed thread, equal in size to within one item and none of them empty."""
-    n_groups = max(1, min(n_items, allowed_threads()))
-    bounds = [n_items * i // n_groups for i in range(n_groups + 1)]
-    return [slice(start, stop) for start, stop in pairwise(bounds)]

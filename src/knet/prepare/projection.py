@@ -8,6 +8,7 @@ reduced to principal components, learned from a bounded sample of rows.
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from knet.arrays import Floats
 from knet.prepare.preparation import Preparation
@@ -15,10 +16,11 @@ from knet.prepare.scaling import Scaling, learn_scaling
 from knet.rows.dense import DenseRows, dense_rows, row_lengths
 from knet.rows.kinds import is_sparse
 
-SAMPLE_ROWS = 20_000  # maximum of rows that a projection is learned from
-SAMPLE_VALUES = 2**25  # maximum of their values, if that leaves `MIN_ROWS` rows
+SAMPLE_ROWS = 20_000  # a projection is learned from at most this many rows
+SAMPLE_VALUES = 2**25  # and from at most this many values, if that leaves `MIN_ROWS` rows
 MIN_ROWS = 1000
-POWER_STEPS, EXTRA_DIRECTIONS = 4, 16  # of the randomised decomposition
+EXACT_COLUMNS = 500  # up to this many columns, eigenvectors of the covariance matrix are faster than a randomised method
+POWER_STEPS, EXTRA_DIRECTIONS = 4, 16  # steps of the randomised method, and columns of its block in addition
 
 
 def learn_preparation(
@@ -77,19 +79,48 @@ def n_structured(variances: Floats, total: float, shape: tuple[int, int]) -> int
 def principal_directions(A: Any, mean: Floats, n_directions: int, rng: np.random.RandomState) -> tuple[Floats, Floats]:
     """Return the leading principal directions of the rows A, (d, k), and the variances along them.
 
-    Randomised (Halko, Martinsson, Tropp): power steps on a random block, so that A is only multiplied. Its mean is
-    subtracted from the products, so that a sparse A stays sparse.
+    They are the eigenvectors of the covariance matrix; for very many columns, a randomised method finds them. Signs are
+    fixed, so that the map is the same on every machine.
+
+    Parameters
+    ----------
+    A : array or sparse matrix of shape (n, d)
+        The rows.
+    mean : ndarray of shape (d,)
+        Their mean. It is subtracted from products, so that a sparse A stays sparse.
+    n_directions : int
+        The number of directions k; fewer are returned if there are fewer columns, or very many and fewer rows.
+    rng : RandomState
+        Source of the randomised method.
     """
-    n_rows, n_columns = A.shape
     mean = mean.astype(A.dtype)
-    width = min(n_directions + EXTRA_DIRECTIONS, n_rows, n_columns)
-    V = rng.standard_normal((n_columns, width)).astype(A.dtype)
+    find = _exact_directions if A.shape[1] <= EXACT_COLUMNS else _randomised_directions
+    directions, variances = find(A, mean, min(n_directions, A.shape[1]), rng)
+    directions = directions.astype(np.float64)
+    largest = np.take_along_axis(directions, np.abs(directions).argmax(0)[None], axis=0)
+    return directions * np.where(largest < 0, -1.0, 1.0), variances.astype(np.float64)
+
+
+def _exact_directions(A: Any, mean: Floats, n_directions: int, rng: np.random.RandomState) -> tuple[Floats, Floats]:
+    """Return directions and variances from the covariance matrix."""
+    n_columns = A.shape[1]
+    if is_sparse(A):
+        covariance = (A.T @ A).toarray() / A.shape[0] - np.outer(mean, mean)
+    else:
+        centered = A - mean
+        covariance = centered.T @ centered / A.shape[0]
+    values, vectors = eigh(covariance, subset_by_index=(n_columns - n_directions, n_columns - 1))
+    return vectors[:, ::-1], np.maximum(values[::-1], 0)
+
+
+def _randomised_directions(
+    A: Any, mean: Floats, n_directions: int, rng: np.random.RandomState
+) -> tuple[Floats, Floats]:
+    """Return them from power steps on a random block (Halko, Martinsson, Tropp), so that A is only multiplied."""
+    n_rows, n_columns = A.shape
+    V = rng.standard_normal((n_columns, min(n_directions + EXTRA_DIRECTIONS, n_rows, n_columns))).astype(A.dtype)
     for _ in range(POWER_STEPS):
         Q = np.linalg.qr(A @ V - mean @ V)[0]
         V = np.linalg.qr(A.T @ Q - np.outer(mean, Q.sum(0)))[0]
-    Q, R = np.linalg.qr(A @ V - mean @ V)
-    _, lengths, turns = np.linalg.svd(R)
-    directions = (V @ turns.T)[:, :n_directions].astype(np.float64)
-    largest = np.take_along_axis(directions, np.abs(directions).argmax(0)[None], axis=0)
-    signed: Floats = directions * np.where(largest < 0, -1.0, 1.0)  # fixed signs: the same map on every machine
-    return signed, np.square(lengths[:n_directions].astype(np.float64)) / n_rows
+    _, lengths, turns = np.linalg.svd(np.linalg.qr(A @ V - mean @ V)[1])
+    return (V @ turns.T)[:, :n_directions], np.square(lengths[:n_directions]) / n_rows

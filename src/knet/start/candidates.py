@@ -1,7 +1,7 @@
 """The candidates for the start of a fit: partitions of the rows by methods that see different kinds of groups.
 
-Spectral clustering of neighbour graphs of all rows and of a Gaussian affinity, balanced linkage on the spanning tree
-(Genie) and k-means find groups that are separated; Gaussian mixtures find groups that overlap.
+Spectral clustering of neighbour graphs, balanced linkage on the spanning tree (Genie) and k-means find groups that are
+separated; Gaussian mixtures find groups that overlap.
 """
 
 from collections.abc import Callable
@@ -11,21 +11,19 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from knet.arrays import Floats, Labels
-from knet.start.graph_embedding import gaussian_embedding, graph_embedding
+from knet.start.graph_embedding import graph_embedding
 from knet.start.kmeans import k_means
 from knet.start.linkage import Tree, connect, genie, spanning_tree
 from knet.start.mixtures import gaussian_mixture
 from knet.start.neighbors import Neighbors, extend, neighbor_graph, neighbors
 from knet.threads import in_threads
 
-GRAPH_NEIGHBORS = (5, 10, 20)
-GINI_THRESHOLDS = (0.1, 0.3, 0.7)  # small ones for groups of equal size, large ones for very unequal ones
-GAUSSIAN_RATIO = 0.25  # width of the Gaussian affinity / median distance
-GAUSSIAN_ROWS = 700  # rows in the sample that its matrix is made of
-WARD_ROWS = 2000
-SAMPLE_ROWS = 4000  # for k-means and mixtures
-K_MEANS_RUNS = 20  # on the rows; fewer are enough on eigenvectors, which separate the groups
-SPECTRAL_RUNS = 5
+GRAPH_NEIGHBORS = (5, 10, 20)  # each number of neighbours makes a graph, and so a candidate
+GINI_THRESHOLDS = (0.1, 0.3, 0.7)  # inequality of group sizes that Genie allows: 0 is equal, 1 very unequal
+WARD_ROWS = 2000  # Ward's linkage sees at most this many rows: its time grows with their square
+SAMPLE_ROWS = 4000  # k-means and mixtures are fitted to at most this many rows, and then extended to all
+K_MEANS_RUNS = 20  # runs of k-means on the rows; the one with the smallest error is taken
+SPECTRAL_RUNS = 5  # runs on eigenvectors: these separate the groups, so that fewer are enough
 
 
 class Pool:
@@ -90,14 +88,6 @@ def _graph(pool: Pool, n_clusters: int, *, k: int) -> Labels:
     return _spectral_labels(pool.embeddings[name], n_clusters, pool.rng())
 
 
-def _gaussian(pool: Pool, n_clusters: int) -> Labels:
-    sample = pool.order[:GAUSSIAN_ROWS]
-    if "gaussian" not in pool.embeddings:
-        n_columns = min(pool.max_clusters, len(sample))
-        pool.embeddings["gaussian"] = gaussian_embedding(pool.X[sample], GAUSSIAN_RATIO, n_columns)
-    return extend(_spectral_labels(pool.embeddings["gaussian"], n_clusters, pool.rng()), sample, pool.X)
-
-
 def _genie(pool: Pool, n_clusters: int, *, threshold: float) -> Labels:
     return genie(pool.tree, n_clusters, threshold)
 
@@ -139,7 +129,6 @@ FIRST_METHODS: dict[str, Callable[[Pool, int], Labels]] = {
     **{f"graph {k}": partial(_graph, k=k) for k in GRAPH_NEIGHBORS},
     **{f"genie {threshold}": partial(_genie, threshold=threshold) for threshold in GINI_THRESHOLDS},
     "k-means": _k_means,
-    "gaussian": _gaussian,
 }
 MIXTURES: dict[str, Callable[[Pool, int], Labels]] = {  # they start from some of the others
     **{

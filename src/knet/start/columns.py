@@ -1,9 +1,9 @@
 """Columns as the choice of a start sees them; the model itself is trained on the scaled rows as they are."""
 
 import numpy as np
-from scipy.linalg import eigh
 
 from knet.arrays import Floats
+from knet.prepare.projection import principal_directions
 
 FEW_VALUES = 10  # a column with at most this many distinct values has few
 MAX_COLUMNS = 64  # wider tables are replaced by this many principal components
@@ -11,7 +11,7 @@ MAX_COLUMNS = 64  # wider tables are replaced by this many principal components
 
 def comparable_columns(X: Floats, rng: np.random.RandomState) -> Floats:
     """Return scaled rows in a form in which distances mean the same in all directions."""
-    return principal_components(spread_few_values(X, rng))
+    return principal_components(spread_few_values(X, rng), rng)
 
 
 def spread_few_values(X: Floats, rng: np.random.RandomState) -> Floats:
@@ -35,12 +35,10 @@ def spread_few_values(X: Floats, rng: np.random.RandomState) -> Floats:
     return out
 
 
-def principal_components(X: Floats) -> Floats:
+def principal_components(X: Floats, rng: np.random.RandomState) -> Floats:
     """Return the rows in their leading principal components if there are very many columns, else as they are."""
-    n_columns = X.shape[1]
-    if n_columns <= MAX_COLUMNS:
+    if X.shape[1] <= MAX_COLUMNS:
         return X
-    centered = X - X.mean(0)
-    vectors = eigh(centered.T @ centered, subset_by_index=(n_columns - MAX_COLUMNS, n_columns - 1))[1]
-    components: Floats = centered @ vectors
+    mean = X.mean(0)
+    components: Floats = (X - mean) @ principal_directions(X, mean, MAX_COLUMNS, rng)[0]
     return components

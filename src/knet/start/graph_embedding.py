@@ -1,17 +1,16 @@
-"""Eigenvectors of affinities between rows: of sparse neighbour graphs, and of a dense Gaussian."""
+"""Eigenvectors of sparse neighbour graphs, which show their groups."""
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csr_matrix, diags, identity
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import pdist, squareform
 
-from knet.arrays import LOG_FLOOR, Floats
+from knet.arrays import Floats
 
 DENSE_ROWS = 400  # rows up to which LAPACK is faster than the iterative solver
-FIRST_DEGREE, MAX_DEGREE = 24, 200  # of the Chebyshev filter
+FIRST_DEGREE, MAX_DEGREE = 24, 200  # degree of the Chebyshev polynomial: in the first iteration, and at most
 TOL = 1e-2  # distance between the spans of two iterations at which the solver stops
-MAX_ITER = 5
+MAX_ITER = 5  # iterations of filter and Rayleigh-Ritz
 
 
 def graph_embedding(graph: csr_matrix, connected: csr_matrix, n_columns: int, rng: np.random.RandomState) -> Floats:
@@ -27,17 +26,6 @@ def graph_embedding(graph: csr_matrix, connected: csr_matrix, n_columns: int, rn
         return _largest_dense(L.toarray(), n_columns)
     extra = rng.standard_normal((n, max(4, n_columns // 4)))  # speeds up convergence if eigenvalues are close
     return _largest_sparse(L, n_columns, np.hstack([_component_indicators(graph, n_columns, rng), extra]))
-
-
-def gaussian_embedding(X: Floats, ratio: float, n_columns: int) -> Floats:
-    """Return the same eigenvectors of a Gaussian affinity whose width is `ratio` times the median distance."""
-    distances = pdist(X)
-    sigma = ratio * (float(np.median(distances)) or float(distances.mean()) or 1.0)
-    W = np.exp(np.maximum(squareform(-0.5 * np.square(distances / sigma)), LOG_FLOOR)).astype(np.float32)
-    root = 1 / np.sqrt(W.sum(1))
-    W *= root[:, None]
-    W *= root
-    return _largest_dense(W, n_columns)
 
 
 def _largest_dense(L: Floats, n_columns: int) -> Floats:

@@ -8,27 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from knet.train.eigensolvers import block_lanczos, orthonormalize
+from knet.train.eigensolvers import largest_eigenpairs, orthonormalize
 from knet.train.kernels import center, center_rows, degrees, gaussian_kernel, kernel_matmul
 
 MEMORY_BUDGET = 512 * 2**20  # bytes that the operator of a U-step may use
-
-
 DIRECT_ROWS = 400  # rows up to which LAPACK is faster than the iterative solver
-
-
 BLOCKED_ROWS = 20_000  # rows up to which a kernel that landmarks cannot represent is recomputed in each product
-
-
-N_LANDMARKS = 512
-
-
-FEWEST_LANDMARKS = 64
-
-
+N_LANDMARKS, FEWEST_LANDMARKS = 512, 64  # rows that represent all others: the usual number, and the least
 MOST_UNEXPLAINED = 0.5  # share of the kernel's diagonal above which landmarks do not represent the rows
-
-
 PROBE_ROWS = 256  # exact kernel rows that the low-rank form is checked against
 
 
@@ -79,12 +66,11 @@ class DenseLaplacian(Laplacian):
         return center_rows(self.root * (self.K @ (self.root * center_rows(V))))
 
     def largest(self, n_columns: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the largest eigenpairs, by block Lanczos or, for small matrices, by LAPACK."""
-        n = len(self.d)
-        if n > max(DIRECT_ROWS, 5 * n_columns):
-            found = block_lanczos(self, n_columns, start)
-            if found.converged:
-                return found.values, found.vectors
+        """Return the largest eigenpairs, by products or, for small or difficult matrices, by LAPACK."""
+        if len(self.d) > max(DIRECT_ROWS, 5 * n_columns):
+            values, vectors, converged = largest_eigenpairs(self.__matmul__, self.d, n_columns, start)
+            if converged:
+                return values, vectors
         w, V = torch.linalg.eigh(self.matrix)  # converges for any spectrum
         return w.flip(0)[:n_columns], V.flip(1)[:, :n_columns]
 
@@ -102,11 +88,10 @@ class BlockedLaplacian(Laplacian):
         return center_rows(root * kernel_matmul(self.Psi, self.Psi, root * center_rows(V), self.sigma))
 
     def largest(self, n_columns: int, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the largest eigenpairs by block Lanczos: one pass over the kernel serves a block of vectors."""
-        if len(self.d) < max(64, 20 * n_columns):  # too few rows for blocks
+        """Return the largest eigenpairs by products; few rows are stored as a matrix."""
+        if len(self.d) < max(64, 20 * n_columns):
             return DenseLaplacian(self.Psi, self.sigma).largest(n_columns)
-        found = block_lanczos(self, n_columns, start)
-        return found.values, found.vectors
+        return largest_eigenpairs(self.__matmul__, self.d, n_columns, start)[:2]
 
 
 class NystroemLaplacian(Laplacian):

@@ -76,13 +76,13 @@ class Networks:
 
 def build_networks(
     X: Tensor,
+    generator: torch.Generator,
     *,
     n_components: int,
     hidden_layer_sizes: Sequence[int],
     init: str,
     module: nn.Module | None,
     with_decoder: bool,
-    generator: torch.Generator,
 ) -> Networks:
     """Return both networks before the first step: identity by construction, pre-trained [INIT], or the user's own."""
     make = partial(ResidualMLP, hidden_layer_sizes=hidden_layer_sizes, generator=generator)

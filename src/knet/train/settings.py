@@ -1,84 +1,94 @@
 """The settings of one fit: the checked parameters of KNet, with every "auto" that the rows' values do not decide."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
 from knet.advanced import Advanced
-from knet.train.algorithm_1 import LambdaRule, MakeLaplacian, balanced_lambda, constant_lambda
+from knet.train.algorithm_1 import Iteration, MakeLaplacian, algorithm_1, balanced_lambda, constant_lambda
 from knet.train.host import resolve_device
 from knet.train.laplacians import LAPLACIANS, laplacian
-from knet.train.u_steps import U_STEPS, UStep
+from knet.train.networks import Networks, build_networks
+from knet.train.theta_step import ThetaStep
+from knet.train.u_steps import U_STEPS
 
-MAX_COMPONENTS = 64  # of an embedding that is chosen by the number of clusters
-MAX_NETWORK_BYTES = 2 * 2**30
+MAX_COMPONENTS = 64  # an embedding whose width follows the number of clusters has at most this many columns
+MAX_NETWORK_BYTES = 2 * 2**30  # a default network that needs more memory is refused
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What training needs to know."""
+    """What training needs to know; the functions have every parameter that does not depend on the rows."""
 
     n_clusters: int
     n_columns: int  # of U
-    u_step: UStep
-    make_laplacian: MakeLaplacian
-    lambda_rule: LambdaRule
-    module: nn.Module | None  # the user's own encoder
-    hidden_layer_sizes: tuple[int, ...]
-    n_components: int
     n_init: int
     max_iter: int
     tol: float
-    batch_size: int
-    learning_rate: float
     keeps_sigma: bool  # the width was given, or the encoder starts as the identity
+    keep_embeddings: bool
     device: torch.device
-    advanced: Advanced
+    make_networks: Callable[[Tensor, torch.Generator], Networks]
+    make_theta_step: Callable[[float], ThetaStep]
+    make_laplacian: MakeLaplacian
+    alternate: Callable[..., Iterator[Iteration]]  # Algorithm 1
 
     @classmethod
     def resolve(cls, params: Mapping[str, Any], n_features: int, *, from_partition: bool) -> "Settings":
         """Return the settings of a fit to prepared rows with `n_features` columns."""
-        n_clusters, u_update = int(params["n_clusters"]), params["u_update"]
+        n_clusters, u_update, batch = int(params["n_clusters"]), params["u_update"], params["batch_size"]
         advanced: Advanced = params["advanced"] or Advanced()
         hidden, lam = params["hidden_layer_sizes"], advanced.reconstruction_weight
         units, rows = min(max(128, 2 * n_features), 512), min(max(64, 4 * n_clusters), 256)
         sizes = (units, units) if isinstance(hidden, str) else tuple(hidden)
-        n_components = _embedding_width(params["n_components"], n_features, n_clusters, from_partition=from_partition)
+        width = embedding_width(params["n_components"], n_features, n_clusters, from_partition=from_partition)
         if params["encoder"] is None:
-            check_network_size(n_features, sizes, n_components)
+            check_network_size(n_features, sizes, width)
+        is_identity = params["encoder"] is None and advanced.init == "identity"
         by_budget = partial(laplacian, budget=advanced.memory_budget * 2**20)
+        make_laplacian = by_budget if advanced.laplacian == "auto" else LAPLACIANS[advanced.laplacian]
         return cls(
             n_clusters=n_clusters,
             n_columns=max(1, n_clusters - (advanced.u_columns == "c-1")),
-            u_step=u_update if callable(u_update) else U_STEPS[u_update],
-            make_laplacian=by_budget if advanced.laplacian == "auto" else LAPLACIANS[advanced.laplacian],
-            lambda_rule=balanced_lambda if isinstance(lam, str) else constant_lambda(float(lam)),
-            module=params["encoder"],
-            hidden_layer_sizes=sizes,
-            n_components=n_components,
             n_init=int(params["n_init"]),
             max_iter=int(params["max_iter"]),
             tol=params["tol"],
-            batch_size=rows if isinstance(params["batch_size"], str) else int(params["batch_size"]),
-            learning_rate=params["learning_rate"],
-            keeps_sigma=not isinstance(params["sigma"], str)
-            or (params["encoder"] is None and advanced.init == "identity"),
+            keeps_sigma=is_identity or not isinstance(params["sigma"], str),
+            keep_embeddings=advanced.keep_embeddings,
             device=resolve_device(params["device"]),
-            advanced=advanced,
+            make_networks=partial(
+                build_networks,
+                n_components=width,
+                hidden_layer_sizes=sizes,
+                init=advanced.init,
+                module=params["encoder"],
+                with_decoder=lam != 0,
+            ),
+            make_theta_step=partial(
+                ThetaStep,
+                n_steps=advanced.steps_per_iter,
+                batch_size=rows if isinstance(batch, str) else int(batch),
+                learning_rate=params["learning_rate"],
+                through_degrees=advanced.degrees == "differentiated",
+            ),
+            make_laplacian=make_laplacian,
+            alternate=partial(
+                algorithm_1,
+                u_step=u_update if callable(u_update) else U_STEPS[u_update],
+                laplacian=make_laplacian,
+                lambda_rule=balanced_lambda if isinstance(lam, str) else constant_lambda(float(lam)),
+                max_iter=int(params["max_iter"]),
+                tol=params["tol"],
+            ),
         )
 
-    @property
-    def with_decoder(self) -> bool:
-        """Whether the autoencoder's error is part of the objective."""
-        return self.advanced.reconstruction_weight != 0
 
-
-def _embedding_width(width: str | int | None, n_features: int, n_clusters: int, *, from_partition: bool) -> int:
+def embedding_width(width: str | int | None, n_features: int, n_clusters: int, *, from_partition: bool) -> int:
     """Return the dimension d' of the embedding.
 
     "auto" is one more than the columns, so that a group can be lifted out of one that surrounds it; the targets of

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,16 +11,14 @@ from knet.arrays import Floats, Labels
 from knet.exceptions import KNetConvergenceWarning, warn_user
 from knet.prepare.training_rows import median_distance
 from knet.start.choice import Start
-from knet.train.algorithm_1 import Iteration, algorithm_1
+from knet.train.algorithm_1 import Iteration
 from knet.train.follow import follow
 from knet.train.keep import NearStart
-from knet.train.networks import Networks, build_networks
 from knet.train.paper_start import check_kernel
 from knet.train.settings import Settings
-from knet.train.theta_step import ThetaStep
 from knet.train.u_steps import indicator_embedding
 
-SIDE = 4.0  # distance of two targets / width of the kernel: exp(-8) is close to 0
+SIDE = 4.0  # distance of two targets, in widths of the kernel: exp(-8) is close to 0
 SAMPLE_ROWS = 600  # training rows whose embedding is stored after each iteration, on demand
 
 Report = Callable[[dict[str, float]], bool]  # gets a row of history; True ends the training
@@ -75,130 +72,106 @@ class Trainer:
         if labels is not None:
             groups = torch.from_numpy(labels[self.start.core]).to(self.X.device)
             return self._from_partition(labels, indicator_embedding(groups, settings.n_clusters, settings.n_columns))
-        core = self._core()
-        L = settings.make_laplacian(core, self.start.sigma)
+        L = settings.make_laplacian(self.core, self.start.sigma)
         U = L.largest(settings.n_columns)[1]
         can_train = settings.n_clusters > 1 and bool((self.X != self.X[0]).any())
         if not (can_train and check_kernel(L, self.start.sigma)):
-            return Trained(self._networks().encoder, self.start.sigma, U, 0, [])
+            return Trained(settings.make_networks(self.X, self.generator).encoder, self.start.sigma, U, 0, [])
         return self._from_eigenvectors(U)
 
-    def _from_partition(self, labels: Labels, U: Tensor) -> Trained:
-        """Follow a partition, then run Algorithm 1 and keep the last iteration that agrees with the partition."""
-        nets = self._networks()
-        sigma, stored = self._embedded_sigma(nets), self._stored(nets)
-        groups = np.unique(labels, return_inverse=True)[1].astype(np.int64)  # groups without rows get no target
-        follow(nets.encoder, self.X, groups, SIDE * sigma, self.generator)
-        stored += self._stored(nets)
-        seed, n_before = int(self.rng.randint(2**31 - 1)), len(stored)
-        keeper = NearStart(self.X, labels, self.settings.n_clusters, seed, nets.encoder, U)
-        history: list[dict[str, float]] = []
-        for iteration in self._iterations(nets, U, sigma):
-            stored += self._stored(nets)
-            history.append(iteration.row())
-            agrees = keeper.see(iteration, nets.encoder)
-            if self.report(iteration.row()) or not agrees:
-                break
-        kept = keeper.kept
-        embeddings = _stacked(stored[: n_before + kept.iteration])
-        return Trained(kept.encoder, sigma, kept.U, kept.iteration, history, kept.centers, embeddings)
-
-    def _from_eigenvectors(self, U: Tensor) -> Trained:
-        """Run Algorithm 1 as in the paper, several times from other weights, and keep the largest HSIC."""
-        best: Trained | None = None
-        for _ in range(self.settings.n_init):
-            found, asked = self._one_run(U)
-            if best is None or found.history[-1]["hsic"] > best.history[-1]["hsic"]:
-                best = found
-            if asked:
-                break
-        assert best is not None
-        if not asked:
-            self._warn_unless_converged(best.history)
-        return best
-
-    def _one_run(self, U: Tensor) -> tuple[Trained, bool]:
-        """Return the last iteration of a run, and whether the caller asked to stop."""
-        nets = self._networks()
-        sigma, stored = self._embedded_sigma(nets), self._stored(nets)
-        history: list[dict[str, float]] = []
-        asked = False
-        for iteration in self._iterations(nets, U, sigma):
-            stored += self._stored(nets)
-            history.append(iteration.row())
-            U_last = iteration.U
-            if asked := self.report(iteration.row()):
-                break
-        return Trained(nets.encoder, sigma, U_last, len(history), history, None, _stacked(stored)), asked
-
-    def _iterations(self, nets: Networks, U: Tensor, sigma: float) -> Iterator[Iteration]:
-        """Return the iterations of Algorithm 1, which train the networks in place."""
-        settings, advanced = self.settings, self.settings.advanced
-        return algorithm_1(
-            self._core(),
-            nets,
-            U,
-            theta_step=ThetaStep(
-                sigma,
-                advanced.steps_per_iter,
-                settings.batch_size,
-                settings.learning_rate,
-                through_degrees=advanced.degrees == "differentiated",
-            ),
-            u_step=settings.u_step,
-            laplacian=settings.make_laplacian,
-            lambda_rule=settings.lambda_rule,
-            max_iter=settings.max_iter,
-            tol=settings.tol,
-            generator=self.generator,
-        )
-
-    def _core(self) -> Tensor:
-        """Return the rows that Algorithm 1 runs on."""
+    @property
+    def core(self) -> Tensor:
+        """The rows that Algorithm 1 runs on."""
         core = self.start.core
         return self.X if len(core) == len(self.X) else self.X[torch.from_numpy(core).to(self.X.device)]
 
-    def _networks(self) -> Networks:
-        """Return encoder and decoder before the first step."""
-        settings = self.settings
-        return build_networks(
-            self.X,
-            n_components=settings.n_components,
-            hidden_layer_sizes=settings.hidden_layer_sizes,
-            init=settings.advanced.init,
-            module=settings.module,
-            with_decoder=settings.with_decoder,
-            generator=self.generator,
-        )
+    def _from_partition(self, labels: Labels, U: Tensor) -> Trained:
+        """Follow a partition, then run Algorithm 1 and keep the last iteration that agrees with the partition."""
+        run = Run(self, U)
+        groups = np.unique(labels, return_inverse=True)[1].astype(np.int64)  # groups without rows get no target
+        follow(run.nets.encoder, self.X, groups, SIDE * run.sigma, self.generator)
+        run.store_embedding()
+        seed = int(self.rng.randint(2**31 - 1))
+        keeper = NearStart(self.X, labels, self.settings.n_clusters, seed, run.nets.encoder, U)
+        for iteration in run.iterations():
+            if not keeper.see(iteration, run.nets.encoder):
+                break
+        kept = keeper.kept
+        n_left = len(run.history) - kept.iteration  # iterations after the kept one
+        stored = run.stored[: len(run.stored) - n_left]
+        return Trained(kept.encoder, run.sigma, kept.U, kept.iteration, run.history, kept.centers, _stacked(stored))
 
-    def _embedded_sigma(self, nets: Networks) -> float:
-        """Return the width for the embedding: the same multiple of its median distance as in the data."""
-        if self.settings.keeps_sigma:
-            return self.start.sigma
-        core = self._core()
-        with torch.no_grad():
-            embedded = median_distance(nets.encoder(core).cpu().numpy(), self.rng)
-        scale = embedded / (median_distance(core.cpu().numpy(), self.rng) or 1.0)
-        return self.start.sigma * scale if scale > 0 else self.start.sigma
+    def _from_eigenvectors(self, U: Tensor) -> Trained:
+        """Run Algorithm 1 as in the paper, several times from other weights, and keep the best run.
 
-    @torch.no_grad()
-    def _stored(self, nets: Networks) -> list[Any]:
-        """Return psi of an even sample of the training rows, as a list; an empty list unless it was asked for."""
-        if not self.settings.advanced.keep_embeddings:
-            return []
-        rows = torch.linspace(0, len(self.X) - 1, min(len(self.X), SAMPLE_ROWS), dtype=torch.float64).long()
-        return [nets.encoder(self.X[rows]).cpu().numpy()]
-
-    def _warn_unless_converged(self, history: list[dict[str, float]]) -> None:
-        """Warn if training reached the maximum number of iterations before U converged."""
-        change, settings = history[-1]["u_change"], self.settings
-        if len(history) == settings.max_iter and change >= settings.tol:
+        The largest HSIC is the best, but a run whose K_U has not converged is not a result of the algorithm: its HSIC
+        comes from more iterations, and would often exceed that of a run that has converged to better clusters.
+        """
+        runs: list[Run] = []
+        while len(runs) < self.settings.n_init and not (runs and runs[-1].stopped):
+            runs.append(Run(self, U))
+            for iteration in runs[-1].iterations():
+                runs[-1].U = iteration.U
+        best = max(runs, key=lambda run: (run.has_converged, run.history[-1]["hsic"]))
+        if not (best.has_converged or runs[-1].stopped):
             warn_user(
-                f"Stopped after max_iter={settings.max_iter} with U still changing by {change:.2g} "
-                f"(tol={settings.tol:g}). Increase max_iter or tol.",
+                f"Stopped after max_iter={self.settings.max_iter} with U still changing by "
+                f"{best.history[-1]['u_change']:.2g} (tol={self.settings.tol:g}). Increase max_iter or tol.",
                 KNetConvergenceWarning,
             )
+        stored = _stacked(best.stored)
+        return Trained(best.nets.encoder, best.sigma, best.U, len(best.history), best.history, None, stored)
 
 
-def _stacked(stored: list[Any]) -> Floats | None:
+class Run:
+    """A run of Algorithm 1 from U, with new networks, and what is recorded of it."""
+
+    def __init__(self, trainer: Trainer, U: Tensor) -> None:
+        self.trainer, self.U = trainer, U
+        self.nets = trainer.settings.make_networks(trainer.X, trainer.generator)
+        self.sigma = self._embedded_sigma()
+        self.history: list[dict[str, float]] = []
+        self.stored: list[Floats] = []
+        self.stopped = False  # whether the caller asked to stop
+        self.store_embedding()
+
+    def iterations(self) -> Iterator[Iteration]:
+        """Yield the iterations, which train the networks in place, until the caller asks to stop."""
+        trainer, settings = self.trainer, self.trainer.settings
+        theta_step = settings.make_theta_step(self.sigma)
+        for iteration in settings.alternate(
+            trainer.core, self.nets, self.U, theta_step=theta_step, generator=trainer.generator
+        ):
+            self.history.append(iteration.row())
+            self.store_embedding()
+            self.stopped = trainer.report(iteration.row())
+            yield iteration
+            if self.stopped:
+                return
+
+    @property
+    def has_converged(self) -> bool:
+        """Whether the last iteration changed U by less than the tolerance."""
+        return self.history[-1]["u_change"] < self.trainer.settings.tol
+
+    @torch.no_grad()
+    def store_embedding(self) -> None:
+        """Store psi of an even sample of the training rows, if that was asked for."""
+        X = self.trainer.X
+        if self.trainer.settings.keep_embeddings:
+            rows = torch.linspace(0, len(X) - 1, min(len(X), SAMPLE_ROWS), dtype=torch.float64).long()
+            self.stored.append(self.nets.encoder(X[rows]).cpu().numpy())
+
+    @torch.no_grad()
+    def _embedded_sigma(self) -> float:
+        """Return the width for the embedding: the same multiple of its median distance as in the data."""
+        sigma, core, rng = self.trainer.start.sigma, self.trainer.core, self.trainer.rng
+        if self.trainer.settings.keeps_sigma:
+            return sigma
+        embedded = median_distance(self.nets.encoder(core).cpu().numpy(), rng)
+        scale = embedded / (median_distance(core.cpu().numpy(), rng) or 1.0)
+        return sigma * scale if scale > 0 else sigma
+
+
+def _stacked(stored: list[Floats]) -> Floats | None:
     return np.stack(stored) if stored else None

@@ -1,0 +1,170 @@
+"""The rows that a fit trains on, how many of them choose the start, and the median distance between them."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from sklearn.datasets import make_blobs
+
+from knet.metrics import rand_index
+from knet.prepare import training_rows
+from knet.prepare.training_rows import MEDIAN_ROWS, median_distance, prepare_rows
+from knet.start import choice
+from knet.start.choice import choose_start
+from tests.estimators import make_knet
+
+
+def normal(seed, n, d=3):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def state(seed):
+    return np.random.RandomState(seed)
+
+
+# The median distance
+
+
+@pytest.mark.parametrize("n", [2, 3, 50, 51])
+def test_median_distance_equals_scipy(seed, n):
+    X = normal(seed, n)
+    assert median_distance(X, state(seed)) == pytest.approx(np.median(pdist(X)), rel=1e-12)
+
+
+def test_median_distance_of_hand_computed_rows():
+    X = np.array([[0.0], [1.0], [3.0]])  # distances 1, 2, 3
+    assert median_distance(X, state(0)) == pytest.approx(2.0)
+
+
+def test_median_distance_of_many_rows_is_close_to_that_of_all(seed):
+    X = normal(seed, 2 * MEDIAN_ROWS)
+    assert median_distance(X, state(seed)) == pytest.approx(np.median(pdist(X)), rel=0.02)
+
+
+def test_duplicates_do_not_make_the_median_zero():
+    X = np.array([[0.0]] * 20 + [[2.0], [5.0]])
+    assert median_distance(X, state(0)) > 0
+
+
+def test_equal_rows_have_distance_zero():
+    assert median_distance(np.ones((10, 3)), state(0)) == 0.0
+
+
+def test_median_distance_scales_with_the_data(seed):
+    X = normal(seed, 60)
+    for factor in (1e-12, 1e12):
+        assert median_distance(factor * X, state(seed)) == pytest.approx(factor * median_distance(X, state(seed)))
+
+
+# The rows
+
+
+def prepared(X, n_clusters=2, seed=0, **params):
+    """Return the prepared rows of a fit; scale="none" keeps the numbers, so that they can be compared."""
+    model = make_knet(n_clusters, **({"scale": "none"} | params))
+    return prepare_rows(X, model.get_params(deep=False), state(seed))
+
+
+@pytest.mark.parametrize(("train_size", "n_train"), [(40, 40), (0.25, 25), (1.0, 100), ("auto", None), (1000, 100)])
+def test_training_rows_are_counted_or_a_share(train_size, n_train):
+    found = prepared(normal(0, 100), train_size=train_size)
+    assert found.n_train == n_train
+    assert found.rows.tolist() == sorted(set(found.rows.tolist()))
+
+
+def test_the_drawn_rows_are_bounded_and_prepared_once(monkeypatch):
+    monkeypatch.setattr(training_rows, "MAX_ROWS", 60)
+    X = normal(0, 200)
+    for params, n_drawn in [({}, 60), ({"train_size": 90}, 90), ({"n_clusters": 4}, 120), ({"train_size": 10}, 60)]:
+        found = prepared(X, **params)
+        assert len(found.rows) == len(found.X) == n_drawn
+        np.testing.assert_array_equal(found.X, X[found.rows])
+        assert sorted(found.order) == list(range(n_drawn))
+        assert found.median > 0
+
+
+def test_the_first_rows_of_a_draw_are_random_ones_in_order(seed):
+    found = prepared(normal(0, 100), seed=seed)
+    first, more = found.first(20), found.first(50)
+    assert first.tolist() == sorted(first)
+    assert set(first) < set(more)
+    assert first.tolist() != list(range(20))
+
+
+def test_a_draw_depends_on_the_seed_alone():
+    X = normal(0, 100)
+    assert prepared(X, seed=1).order.tolist() == prepared(X, seed=1).order.tolist()
+    assert prepared(X, seed=1).order.tolist() != prepared(X, seed=2).order.tolist()
+
+
+@pytest.mark.parametrize(
+    ("train_size", "advice"),
+    [("auto", r"n_samples=5\. Lower"), (3, r"n_samples=3 \(train_size=3 of 5\)\. Raise train_size")],
+)
+def test_more_clusters_than_rows_are_refused(train_size, advice):
+    with pytest.raises(ValueError, match=f"n_clusters=6 exceeds the number of training rows, {advice}") as caught:
+        prepared(normal(0, 5), n_clusters=6, train_size=train_size)
+    assert "\n" not in str(caught.value)
+
+
+# The rows that the start is chosen on, and those of Algorithm 1
+
+
+def start(X, n_clusters=2, seed=0, sigma_scale=1.0, **params):
+    return choose_start(prepared(X, n_clusters, seed, **params), n_clusters, sigma_scale, state(seed))
+
+
+def small_limits(monkeypatch, **limits):
+    for name, value in ({"MAX_ROWS": 120, "SMALL_DATA": 50, "ROWS_PER_CLUSTER": 10} | limits).items():
+        for module in (training_rows, choice):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+
+
+def sizes_of_the_choice(monkeypatch):
+    """Return a list that gets the number of rows of every choice."""
+    sizes, original = [], choice.Pool
+    monkeypatch.setattr(choice, "Pool", lambda X, *rest: sizes.append(len(X)) or original(X, *rest))
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("train_size", "n_train", "n_start", "n_core"),
+    [("auto", 120, 120, 50), (300, 300, 120, 50), (0.5, 200, 120, 50), (80, 80, 80, 50), (30, 30, 30, 30)],
+)
+def test_start_and_core_are_bounded(monkeypatch, train_size, n_train, n_start, n_core):
+    sizes = sizes_of_the_choice(monkeypatch)
+    small_limits(monkeypatch)
+    X, y = make_blobs(400, centers=[[0, 0], [50, 0]], random_state=0)
+    found = start(X / 10, train_size=train_size)
+    assert (len(found.rows), sizes, len(found.core)) == (n_train, [n_start], n_core)
+    assert found.rows.tolist() == sorted(set(found.rows.tolist()))
+    assert found.core.tolist() == sorted(set(found.core.tolist()))
+    assert found.core.max() < n_train
+    np.testing.assert_allclose(found.X, X[found.rows] / 10)
+    assert rand_index(found.labels, y[found.rows]) == 1  # rows beyond the start are labelled by their neighbours
+
+
+def test_many_clusters_ask_for_a_larger_core(monkeypatch):
+    small_limits(monkeypatch)
+    found = start(normal(0, 400), n_clusters=9)
+    assert len(found.core) == 90
+    assert len(found.rows) == 120
+
+
+def test_very_many_clusters_are_chosen_on_fewer_rows(monkeypatch):
+    small_limits(monkeypatch, START_PAIRS=800)
+    sizes = sizes_of_the_choice(monkeypatch)
+    followed = [len(start(normal(0, 400), n_clusters=c).rows) for c in (4, 8, 10)]
+    assert sizes == [120, 100, 100]
+    assert followed == [120, 120, 120]  # psi follows it on more
+
+
+def test_sigma_after_following_is_half_the_median(seed):
+    X = normal(seed, 100)
+    assert start(X, sigma_scale=3.0, seed=seed).sigma == pytest.approx(3.0 * 0.5 * np.median(pdist(X)))
+
+
+def test_a_start_has_a_partition_of_all_training_rows(seed):
+    found = start(normal(seed, 200), n_clusters=3, seed=seed)
+    assert found.labels.shape == (200,)
+    assert set(found.labels) == {0, 1, 2}
