@@ -19,8 +19,9 @@ from numpy.typing import DTypeLike, NDArray
 from knet import parameters as rules
 from knet.arrays import Floats, row_blocks
 from knet.exceptions import ModelFileError, ZeroRowError
-from knet.model.light import LightModel, digest_of, load_light
+from knet.model.light import LightModel, load_light
 from knet.model.predictor import Predictor
+from knet.model.read import digest_of
 from knet.rows.kinds import admit, column_names, count_rows, select_columns, table_kind, take_rows
 from knet.rows.numbers import is_single
 from knet.threads import limit_threads
