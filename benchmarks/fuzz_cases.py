@@ -255,7 +255,8 @@ def _use_table(path: Path, rng: Generator) -> bool:
     options = ColumnOptions(impute="median" if flags[0] else None, one_hot=flags[1], dates=flags[2])
     try:
         fitted = read_to_fit(str(path), options, DialectOptions(header=header))
-        X, recipe = fitted.X, fitted.recipe
+        recipe = fitted.recipe
+        X = recipe.apply(fitted.table)
         with Source(str(path), TextOptions(header=header)) as source:
             n_rows = sum(len(recipe.apply(batch)) for batch in source.batches(recipe.types(source.names)))
     except (ValueError, OSError) as error:
