@@ -60,9 +60,7 @@ class Certainty:
         hinges -= self.hinge_offsets
         np.maximum(hinges, 0, out=hinges)
         level, low, high = self.hinge_range.astype(np.float64)
-        slopes = np.nan_to_num(
-            (hinges @ self.hinge_slopes).astype(np.float64)
-        )  # a strange file may overflow
+        slopes = np.nan_to_num((hinges @ self.hinge_slopes).astype(np.float64))  # a strange file may overflow
         logs: NDArray[np.float64] = slopes + level
         beta: NDArray[np.float64] = np.exp(np.clip(logs, low, high).clip(*LOG_RANGE))
         return beta
