@@ -5,6 +5,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,7 @@ UNSAVED = "not stored in the model file; set it again"  # value of a parameter t
 
 
 def save(
-    model: KNet,
-    path: str | os.PathLike[str],
-    extra: Mapping[str, Any] | None = None,
-    *,
-    overwrite: bool = False,
+    model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = None, *, overwrite: bool = False
 ) -> None:
     """Write a fitted model to `path`, completely or not at all; the file contains no training rows.
 
@@ -62,6 +59,7 @@ def save(
     state = {ENCODER + name: value for name, value in predictor.encoder.state().items()}
     arrays = {name: np.asarray(value, order="C") for name, value in {**predictor.arrays(), **state}.items()}
     params, unsaved = _plain_params(model)
+    names = getattr(model, "feature_names_in_", None)
     header = {
         "format_version": FORMAT_VERSION,
         "params": params,
@@ -76,9 +74,7 @@ def save(
         "caveats": getattr(model, "caveats_", []),
         "n_train": model.n_train_,
         "n_features": model.n_features_in_,
-        "feature_names": [str(name) for name in model.feature_names_in_]
-        if hasattr(model, "feature_names_in_")
-        else None,
+        "feature_names": None if names is None else list(map(str, names)),
         "extra": dict(extra if extra is not None else getattr(model, "extra_", {})),
         "versions": versions(),
     }
@@ -171,35 +167,24 @@ def _restore_encoder(
 
 def _plain_params(model: KNet) -> tuple[dict[str, Any], list[str]]:
     """Return the constructor parameters that JSON can store, and the names of the others."""
-    params = model.get_params(deep=False)
+    params, plain = model.get_params(deep=False), {}
     params["device"] = str(params["device"])
     if isinstance(model.advanced, Advanced):
         params["advanced"] = model.advanced.get_params(deep=False)
-    plain, unsaved = {}, []
     for name, value in params.items():
-        try:
-            plain[name] = json.loads(json.dumps(value, default=_python_number))
-        except TypeError:
-            unsaved.append(name)
-    unsaved += [name for name, value in plain.items() if value == UNSAVED]  # nor was it in an earlier file
-    return {name: value for name, value in plain.items() if name not in unsaved}, unsaved
-
-
-def _python_number(value: Any) -> Any:
-    """Return a NumPy number as a Python number, for JSON."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"JSON cannot store {value!r}.")
+        with suppress(TypeError):
+            plain[name] = json.loads(json.dumps(value, default=np.generic.item))  # numbers of NumPy become Python's
+    stored = {name: value for name, value in plain.items() if value != UNSAVED}  # the value after an earlier file
+    return stored, sorted(params.keys() - stored.keys())
 
 
 def versions() -> dict[str, str]:
     """Return the versions of knet and of the libraries that it computes with."""
     from knet import __version__
 
+    libraries = {"numpy": np, "scikit-learn": sklearn, "torch": torch}
     return {
         "knet": __version__,
         "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scikit-learn": sklearn.__version__,
-        "torch": torch.__version__,
+        **{name: str(library.__version__) for name, library in libraries.items()},
     }

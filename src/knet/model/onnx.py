@@ -29,23 +29,6 @@ LARGE_RATIO = 1e8  # beyond it, asinh(x) = asinh(1e8) + log(x / 1e8) to the last
 class Graph(nn.Module):
     """The predictor of a model as one module, with all its numbers as buffers."""
 
-    shift: Tensor
-    scale: Tensor
-    tail_center: Tensor
-    tail_width: Tensor
-    fill: Tensor
-    middle: Tensor
-    centers: Tensor
-    heights: Tensor
-    projection: Tensor
-    hinge_directions: Tensor
-    hinge_offsets: Tensor
-    hinge_slopes: Tensor
-    hinge_range: Tensor
-    places: Tensor
-    place_weights: Tensor
-    place_width: Tensor
-
     def __init__(self, model: KNet, fill: NDArray[np.float64], reject: float | None = None) -> None:
         super().__init__()
         predictor = model.predictor_
@@ -57,6 +40,10 @@ class Graph(nn.Module):
             self.register_buffer(name, torch.from_numpy(value.astype(predictor.centers.dtype)))
         for name, value in zip(("middle", "centers", "heights"), predictor.clusters.frame, strict=True):
             self.register_buffer(name, torch.from_numpy(value))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a buffer or the encoder."""
+        return super().__getattr__(name)
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Fill gaps, scale, clip and encode the rows, and compare them with the centres, as `Predictor` does."""
@@ -174,27 +161,20 @@ def _trace(graph: Graph, n_features: int) -> Any:
     """Return the graph as an ONNX model for any number of rows."""
     rows = torch.zeros(3, n_features, dtype=graph.shift.dtype)
     any_rows = {"X": {0: torch.export.Dim("rows", min=1)}}
-    level = logging.getLogger("torch.onnx").level
+    names: dict[str, Any] = {"input_names": ["X"], "output_names": list(OUTPUTS)}
+    log = logging.getLogger("torch.onnx")
+    level = log.level
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # the exporter warns about its own future changes
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        log.setLevel(logging.ERROR)
         try:
-            program = torch.onnx.export(
-                graph,
-                (rows,),
-                input_names=["X"],
-                output_names=list(OUTPUTS),
-                dynamic_shapes=any_rows,
-                dynamo=True,
-                verbose=False,
-            )
+            program = torch.onnx.export(graph, (rows,), **names, dynamic_shapes=any_rows, dynamo=True, verbose=False)
         except Exception as error:  # the exporter has many errors, with messages of many lines
             reason = " ".join(str(error.__cause__ or error).split())[:300]
             raise KNetError(f"torch.onnx.export failed: {reason}") from error
         finally:
-            logging.getLogger("torch.onnx").setLevel(level)
-    if program is None:
-        raise KNetError("torch.onnx.export returned no graph.")
+            log.setLevel(level)
+    assert program is not None  # dynamo=True returns a program
     return program.model_proto
 
 

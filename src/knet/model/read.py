@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -26,12 +26,11 @@ from knet.model.certainty import N_QUANTILES
 
 Rule = tuple[Callable[[Any], bool], str]
 Kinds = Mapping[str, tuple[object, tuple[int, ...]]]  # dtype and shape of each array
-Sizes = dict[str, int]  # length of each axis, by its letter
 
 FORMAT, FORMAT_VERSION = "knet-model", 3
 ENCODER = "encoder."
 CODES = {"F64": "float64", "F32": "float32", "F16": "float16", "U8": "uint8", "BOOL": "bool"}
-CODES |= {"I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8"}  # names in safetensors files
+CODES |= {"I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8"}  # their names in safetensors files
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
 MAX_LENGTH = 2**24  # characters of a header
 MAX_DEPTH = 64  # of objects inside objects in a header
@@ -45,12 +44,12 @@ class Array:
     """What an array of a model file must be.
 
     `shape` names the length of each axis: d columns, f columns that the encoder gets, c clusters, e columns of the
-    embedding, m landmarks, u hinges, p places, q quantiles, or a number. The same letter is the same length in all
+    embedding, m landmarks, u hinges, p places, q quantiles, or a number. The same name is the same length in all
     arrays. No number is smaller than `least` or, in absolute value, larger than `most`. `like_encoder` asks for the
     dtype of the centres, which the encoder uses. An `optional` array may be absent.
     """
 
-    shape: str
+    shape: Sequence[str]
     least: float = -math.inf
     most: float = math.inf
     like_encoder: bool = False
@@ -95,12 +94,8 @@ def _object_of(**entries: Rule) -> Rule:
 
 
 NUMBER: Rule = (lambda value: isinstance(value, int | float) and not isinstance(value, bool), "a number")
-TEXT, FLAG, OBJECT = (
-    rules.instance(str, "a text"),
-    rules.instance(bool, "true or false"),
-    rules.instance(dict, "an object"),
-)
-NO_VALUE, TEXTS, COUNT = rules.nothing(), _list_of(TEXT), rules.integer(1)
+TEXT, FLAG = rules.instance(str, "a text"), rules.instance(bool, "true or false")
+OBJECT, TEXTS, COUNT, NO_VALUE = rules.instance(dict, "an object"), _list_of(TEXT), rules.integer(1), rules.nothing()
 SCALARS = ("hsic", "reconstruction", "u_change", "u_error", "seconds")  # of an iteration
 HEADER: dict[str, tuple[Any, ...]] = {
     "params": (OBJECT,),
@@ -213,26 +208,33 @@ def _check_entries(header: Mapping[str, Any]) -> None:
     except ValueError as error:
         raise ModelFileError(str(error)) from error
     names, history, chosen = header["feature_names"], header["history"], [row["chosen"] for row in header["selection"]]
-    for sound, text in (
-        ({*params, *header["unsaved"]} == PARAMS.keys(), "its parameters are not those of KNet"),
-        ("n_clusters" in params, "it does not say how many clusters it has"),
-        (
-            params.get("advanced") is None or params["advanced"].keys() == rules.ADVANCED_RULES.keys(),
-            "its parameter 'advanced' is not complete",
-        ),
-        (
-            names is None or len(set(names)) == len(names) == header["n_features"],
-            "its columns are not n_features different names",
-        ),
-        (
-            [row["iteration"] for row in history] == list(range(1, len(history) + 1)),
-            "its iterations are not numbered from 1",
-        ),
-        (header["best_iter"] <= len(history), "best_iter is none of its iterations"),
-        (sum(chosen) == bool(chosen), "its selection does not have one chosen candidate"),
-    ):
-        if not sound:
-            raise ModelFileError(text)
+    advanced, numbers = params.get("advanced"), [row["iteration"] for row in history]
+    complaints = {
+        "its parameters are not those of KNet": {*params, *header["unsaved"]} != PARAMS.keys(),
+        "it does not say how many clusters it has": "n_clusters" not in params,
+        "its parameter 'advanced' is not complete": advanced is not None
+        and advanced.keys() != rules.ADVANCED_RULES.keys(),
+        "it does not name n_features columns": names is not None and len(names) != header["n_features"],
+        "it has two columns of the same name": names is not None and len(set(names)) < len(names),
+        "its iterations are not numbered from 1": numbers != list(range(1, len(history) + 1)),
+        "best_iter is none of its iterations": header["best_iter"] > len(history),
+        "its selection does not have one chosen candidate": sum(chosen) != bool(chosen),
+    }
+    for complaint, applies in complaints.items():
+        if applies:
+            raise ModelFileError(complaint)
+
+
+def _expected(header: Mapping[str, Any], names: Collection[str]) -> dict[str, Array]:
+    """Return what the arrays must be; the layers of the default network form a chain from f to e columns."""
+    if header["encoder"] == "module":  # a user's own module may hold anything
+        return ARRAYS
+    n_layers = max(2, sum(name.startswith(f"{ENCODER}weights.") for name in names))
+    layers = {f"{ENCODER}skip": Array("fe", most=MAX_SIZE, like_encoder=True)}
+    for layer, ends in enumerate(pairwise(["f", *(f"h{layer}" for layer in range(1, n_layers)), "e"])):
+        layers[f"{ENCODER}weights.{layer}"] = Array(ends, most=MAX_SIZE, like_encoder=True)
+        layers[f"{ENCODER}biases.{layer}"] = Array(ends[1:], most=MAX_SIZE, like_encoder=True)
+    return ARRAYS | layers
 
 
 def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
@@ -240,24 +242,20 @@ def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
 
     `kinds` has the dtype and the shape of each array; its numbers are not needed, so a large file is refused at once.
     """
-    sizes: Sizes = {"d": header["n_features"], "c": header["params"]["n_clusters"], "q": N_QUANTILES, "1": 1, "3": 3}
+    sizes = {"d": header["n_features"], "c": header["params"]["n_clusters"], "q": N_QUANTILES, "1": 1, "3": 3}
     if "projection" not in kinds:
         sizes["f"] = sizes["d"]
-    for name, array in ARRAYS.items():
+    expected = _expected(header, kinds)
+    for name, array in expected.items():
         if name in kinds or not array.optional:
             _check_array(name, array, kinds, sizes)
-    own = {name: kind for name, kind in kinds.items() if name.startswith(ENCODER)}
-    unknown = sorted(kinds.keys() - ARRAYS.keys() - own.keys())
-    if unknown:
-        raise ModelFileError(f"it holds an unknown array {unknown[0]!r}")
-    if header["encoder"] == "mlp":
-        _check_layers(own, sizes, kinds["centers"][0])
-    for name, (dtype, _) in own.items():
-        if not isinstance(dtype, np.dtype):
-            raise ModelFileError(f"the array {name!r} has the dtype {dtype}")
+    for name in sorted(kinds.keys() - expected.keys()):
+        of_module = header["encoder"] == "module" and name.startswith(ENCODER)
+        if not of_module or not isinstance(kinds[name][0], np.dtype):
+            raise ModelFileError(f"it holds an unknown array {name!r}, of dtype {kinds[name][0]}")
 
 
-def _check_array(name: str, array: Array, kinds: Kinds, sizes: Sizes) -> None:
+def _check_array(name: str, array: Array, kinds: Kinds, sizes: dict[str, int]) -> None:
     """Check the dtype and the shape of an array, and add the lengths of its axes to `sizes`."""
     if name not in kinds:
         raise ModelFileError(f"it has no array {name!r}")
@@ -272,28 +270,10 @@ def _check_array(name: str, array: Array, kinds: Kinds, sizes: Sizes) -> None:
         raise ModelFileError(f"the array {name!r} does not fit the others: its shape is {shape}; {known}")
 
 
-def _check_layers(kinds: Kinds, sizes: Sizes, dtype: object) -> None:
-    """Check that the arrays of the default network form a chain of layers from f to e columns."""
-    n_layers = sum(name.startswith(f"{ENCODER}weights.") for name in kinds)
-    widths = [kinds.get(f"{ENCODER}weights.{layer}", (dtype, ()))[1][-1:] for layer in range(n_layers - 1)]
-    if n_layers < 2 or not all(widths):
-        raise ModelFileError("its encoder does not have a weights array for each of at least two layers")
-    chain = [sizes["f"], *(width[0] for width in widths), sizes["e"]]
-    expected: dict[str, tuple[int, ...]] = {f"{ENCODER}skip": (sizes["f"], sizes["e"])}
-    for layer, (n_in, n_out) in enumerate(pairwise(chain)):
-        expected |= {f"{ENCODER}weights.{layer}": (n_in, n_out), f"{ENCODER}biases.{layer}": (n_out,)}
-    for name in sorted(expected.keys() | kinds.keys()):
-        if min(chain) < 1 or kinds.get(name) != (dtype, expected.get(name)):
-            raise ModelFileError(f"the encoder does not fit: the array {name!r} is {kinds.get(name)}")
-
-
 def check_values(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raise a ModelFileError if an array holds NaN, infinity, or numbers that are too large or of the wrong sign."""
-    layer = Array("", most=MAX_SIZE)
-    for name, values in arrays.items():
-        if name not in ARRAYS and header["encoder"] == "module":  # a user's own module may hold anything
-            continue
-        rule = ARRAYS.get(name, layer)
+    for name, rule in _expected(header, arrays).items():
+        values = arrays.get(name, np.ones(1))  # an optional array may be absent
         if not np.isfinite(values).all() or float(np.abs(values).max()) > rule.most:
             raise ModelFileError(f"the array {name!r} holds NaN, infinity or numbers that are too large")
         if float(values.min()) < rule.least:

@@ -23,11 +23,9 @@ class DenseRows:
         self.dtype = float_dtype(X)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> Floats:
-        """Return some rows."""
         block: Floats = dense_rows(self.X[rows], unit_length=self.unit_length)
         return block
 
@@ -45,7 +43,10 @@ def dense_rows(X: Rows, *, unit_length: bool = False) -> Any:
 def row_lengths(X: Rows) -> Floats:
     """Return the Euclidean length of every row, or raise a ZeroRowError."""
     with np.errstate(over="ignore", under="ignore"):
-        squares = _sums_of_squares(X)
+        if is_sparse(X):
+            squares: Floats = np.asarray(X.multiply(X).sum(1)).ravel()
+        else:
+            squares = np.einsum("ij,ij->i", X, X, dtype=float_dtype(X))
     unsafe = ~((squares > np.finfo(squares.dtype).tiny * 1e8) & np.isfinite(squares))  # squares that lost digits
     lengths = np.sqrt(squares)
     if unsafe.any():
@@ -64,11 +65,3 @@ def check_directions(X: Rows) -> None:
             row_lengths(X[rows])
         except ZeroRowError as error:
             raise ZeroRowError(rows.start + error.row) from None
-
-
-def _sums_of_squares(X: Rows) -> Floats:
-    if is_sparse(X):
-        return np.asarray(X.multiply(X).sum(1)).ravel()
-    values = np.asarray(X, dtype=float_dtype(X))
-    sums: Floats = np.einsum("ij,ij->i", values, values)
-    return sums

@@ -41,12 +41,11 @@ def vector_rows(column: Any, width: int | None = None, *, first_row: int = 0) ->
 
 def _no_rows(column: Any, width: int | None) -> NDArray[Any]:
     """Return the array of an empty column, or raise if nothing says how long its vectors would be."""
-    kind = getattr(column, "type", None)
+    kind = getattr(column, "type", None)  # of Arrow; pandas has none
     width = getattr(kind, "list_size", None) if width is None else width
     if width is None:
         raise ValueError("The column of vectors has no rows, so that the length of its vectors is unknown.")
-    value_type = getattr(kind, "value_type", None)
-    return np.empty((0, width), np.float64 if value_type is None else value_type.to_pandas_dtype())
+    return np.empty((0, width), np.float64 if kind is None else kind.value_type.to_pandas_dtype())
 
 
 def _lengths(chunk: Any) -> NDArray[Any]:
