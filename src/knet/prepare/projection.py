@@ -19,7 +19,9 @@ from knet.rows.kinds import is_sparse
 SAMPLE_ROWS = 20_000  # a projection is learned from at most this many rows
 SAMPLE_VALUES = 2**25  # and from at most this many values, if that leaves `MIN_ROWS` rows
 MIN_ROWS = 1000
-EXACT_COLUMNS = 500  # up to this many columns, eigenvectors of the covariance matrix are faster than a randomised method
+EXACT_COLUMNS = (
+    500  # up to this many columns, eigenvectors of the covariance matrix are faster than a randomised method
+)
 POWER_STEPS, EXTRA_DIRECTIONS = 4, 16  # steps of the randomised method, and columns of its block in addition
 
 
