@@ -23,7 +23,7 @@ def normal(seed, n, d=3):
 def start(X, sigma="median", sigma_scale=1.0, n_clusters=2, train_size="auto"):
     params = KNet(n_clusters, scale="none", train_size=train_size).get_params(deep=False)
     prepared = prepare_rows(X, params, np.random.RandomState(0))
-    return paper_start.paper_start(prepared, len(X), n_clusters, sigma, sigma_scale)
+    return paper_start.paper_start(prepared, n_clusters, sigma, sigma_scale)
 
 
 # The width of the kernel

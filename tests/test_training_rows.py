@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.spatial.distance import pdist
 from sklearn.datasets import make_blobs
 
 from knet.metrics import rand_index
-from knet.prepare import training_rows
+from knet.prepare import projection, training_rows
 from knet.prepare.training_rows import MEDIAN_ROWS, median_distance, prepare_rows
 from knet.start import choice
 from knet.start.choice import choose_start
@@ -168,3 +169,22 @@ def test_a_start_has_a_partition_of_all_training_rows(seed):
     found = start(normal(seed, 200), n_clusters=3, seed=seed)
     assert found.labels.shape == (200,)
     assert set(found.labels) == {0, 1, 2}
+
+
+# Principal directions
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_exact_and_the_randomised_directions_are_those_of_the_covariance(monkeypatch, seed, kind, dtype):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 6)) @ (rng.normal(size=(6, 40)) * np.geomspace(20, 1, 6)[:, None]) + rng.normal(size=40)
+    values, exact = np.linalg.eigh(np.cov(X.T, bias=True))
+    for n_exact in (projection.EXACT_COLUMNS, 0):
+        monkeypatch.setattr(projection, "EXACT_COLUMNS", n_exact)
+        directions, variances = projection.principal_directions(kind(X.astype(dtype)), X.mean(0), 4, state(seed))
+        assert directions.dtype == variances.dtype == np.float64
+        np.testing.assert_allclose(variances, values[::-1][:4], rtol=1e-3)
+        np.testing.assert_allclose(np.abs((directions * exact[:, ::-1][:, :4]).sum(0)), 1, atol=1e-3)
+        largest = np.abs(directions).argmax(0)
+        assert (directions[largest, np.arange(4)] > 0).all()

@@ -1,16 +1,14 @@
 """KNet, the scikit-learn estimator: a fit is five steps with five results, and the last one labels new rows."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,14 +18,15 @@ from knet.advanced import Advanced
 from knet.arrays import Floats
 from knet.model.summary import summarize
 from knet.parameters import check_parameters
-from knet.prepare.training_rows import Prepared, prepare_rows
+from knet.prepare.training_rows import prepare_rows
 from knet.progress import IterationReporter
+from knet.rows.collections import lazy_on_collections
 from knet.rows.dense import check_directions
-from knet.rows.kinds import admit, is_collection
+from knet.rows.kinds import admit
 from knet.rows.numbers import float_dtype, to_numbers
 from knet.rows.weights import counted_rows
 from knet.start.caveats import about_rows, check_distinct, deciding_column, small_clusters, warn_about
-from knet.start.centers import find_centers
+from knet.start.centers import recluster
 from knet.start.choice import Start, choose_start
 from knet.start.separation import path_silhouette
 from knet.train.host import own_randomness, random_generator
@@ -42,31 +41,21 @@ if TYPE_CHECKING:
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 Callback = Callable[[dict[str, float]], object]
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 SCORE_ROWS = 2000  # of which `score` compares all pairs
-
-
-def lazy_on_collections(method: Method) -> Method:
-    """Call the function of the same name in `knet.dask`, with all arguments, if X is a Dask collection."""
-
-    @wraps(method)
-    def chosen(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_collection(X):
-            return method(self, X, *args, **options)
-        from knet import dask
-
-        return getattr(dask, method.__name__)(self, X, *args, **options)
-
-    return chosen  # type: ignore[return-value]
 
 
 class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
     """Spectral clustering that learns its kernel and predicts.
 
-    A neural embedding psi and a spectral embedding U are improved in turn, so that the HSIC between them rises
-    (Wu, Khan, Ioannidis, Dy: Deep Kernel Learning for Clustering). Non-convex clusters become round ones, k-means on
-    psi(X) gives the labels, and new rows are labelled by one forward pass.
+    KNet (Wu, Khan, Ioannidis, Dy: Deep Kernel Learning for Clustering) learns an embedding psi in which clusters of any
+    shape become round, so that new rows are labelled by their nearest centre.
+
+    By default, a fit has five steps. Columns are scaled; those with heavy tails are compressed first. Many methods
+    (spectral clustering of neighbour graphs, balanced linkage, k-means, Gaussian mixtures) propose partitions of the
+    rows, and a rule picks one without any known label. A neural network psi learns to separate its groups. Then
+    Algorithm 1 of the paper improves psi and a spectral embedding U in turn, so that the HSIC between them rises, as
+    long as the clusters agree with the chosen partition. Last, the model learns how certain its labels are.
 
     Parameters
     ----------
@@ -75,10 +64,9 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
     u_update : {"eig", "sma"} or callable, default="eig"
         The U-step: eigenvectors, or ascent on the Stiefel manifold, or a function `(L, U) -> U`.
     sigma : "auto", "median" or float, default="auto"
-        Width of the Gaussian kernel and the start. "auto" compares the partitions that neighbour graphs, balanced
-        linkage, k-means and Gaussian mixtures propose (`selection_`); psi first follows the best of them, and the width
-        is half the median distance. "median" is the median distance between rows, and U starts from the kernel's
-        eigenvectors, as in the paper; so it does with a number.
+        Width of the Gaussian kernel, and the start. With "auto" psi first follows the best of many partitions
+        (`selection_`), and the width is half the median distance. With "median", the median distance between rows, or a
+        number, U starts from the kernel's eigenvectors, as in the paper.
     scale : {"auto", "standard", "none"}, default="auto"
         What the model does to columns: "standard" gives them mean 0 and standard deviation 1, "auto" does so after it
         has compressed columns with heavy tails (a skewness beyond 2) by asinh. Sparse matrices of many columns keep
@@ -98,8 +86,8 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         Rows to train on: a count, a fraction, or "auto": with sigma="auto" up to 20,000 rows, of which Algorithm 1 uses
         2,000; otherwise enough for their spectrum to be close to that of all rows.
     n_init : int, default=4
-        Restarts if sigma is "median" or a number; the one with the largest HSIC is kept. From the start of sigma="auto"
-        one is enough.
+        Restarts if sigma is "median" or a number; of those that converge, the one with the largest HSIC is kept. From
+        the start of sigma="auto" one is enough.
     max_iter : int, default=15
         Maximum number of iterations; each is a theta-step and a U-step.
     tol : float, default=0.05
@@ -115,7 +103,7 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
     random_state : int, RandomState, Generator or None, default=None
         The only source of randomness.
     verbose : int, default=0
-        1 logs each iteration and shows it on standard error: as a bar on a terminal, as lines in a notebook or a pipe.
+        1 logs each iteration and shows it on standard error: on a terminal in one line, else in a line for each.
     advanced : Advanced, default=None
         Rarely used switches, see `knet.Advanced`; None stands for their defaults.
 
@@ -230,8 +218,13 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
             The fitted estimator.
         """
         check_parameters(type(self).__name__, self.get_params(deep=False))
-        with self._columns_restored_on_error():
+        before = dict(self.__dict__)
+        try:
             self._fit(self._rows(X, reset=True), sample_weight)
+        except BaseException:  # a fit that is refused or interrupted leaves an earlier one as it was
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
         return self
 
     def _fit(self, X: Any, sample_weight: ArrayLike | None) -> None:
@@ -242,18 +235,23 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         rng = random_generator(self.random_state)
         counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
         prepared = prepare_rows(X if counted is None else X[counted], params, rng)
-        Settings.resolve(params, prepared.preparation.n_outputs, from_partition=False)  # raises before any large matrix
+        scale = (self.advanced or Advanced()).sigma_scale
+        chooses = self.sigma == "auto" and prepared.can_be_divided(self.n_clusters)
+        settings = Settings.resolve(params, prepared.X.shape[1], from_partition=chooses)
         caveats = about_rows(X, names, prepared.preparation)
-        start = self._choose_start(prepared, X.shape[0] if counted is None else len(counted), rng)
+        start = (
+            choose_start(prepared, self.n_clusters, scale, rng)
+            if chooses
+            else paper_start(prepared, self.n_clusters, self.sigma, scale)
+        )
         caveats += [*check_distinct(start.X, self.n_clusters), *start.caveats]
         warn_about(caveats)
-        settings = Settings.resolve(params, start.X.shape[1], from_partition=start.labels is not None)
         single = settings.device.type == "mps" or float_dtype(X) == np.float32
-        rows = torch.from_numpy(start.X).to(settings.device, torch.float32 if single else torch.float64)
-        with own_randomness(rng, settings.device) as generator, self._reported() as report:
-            X_train = rows if self.scale == "none" else rows.float()
-            trained = Trainer(settings, start, X_train, generator, rng, report).train()
-            predictor = summarize(trained, rows, prepared.preparation, self.n_clusters, rng)
+        Z = torch.from_numpy(start.X).to(settings.device, torch.float32 if single else torch.float64)
+        with own_randomness(rng, settings.device) as generator, closing(IterationReporter(self.verbose)) as show:
+            Z_train = Z if self.scale == "none" else Z.float()
+            trained = Trainer(settings, start, Z_train, generator, rng, partial(self._report, show)).train()
+            predictor = summarize(trained, Z, prepared.preparation, self.n_clusters, rng)
             labels = predictor.assign(X)
         trained_rows = start.rows if counted is None else counted[start.rows]  # positions in X
         late = small_clusters(labels, self.n_clusters)
@@ -264,27 +262,10 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         self.predictor_, self.cluster_centers_, self.labels_ = predictor, predictor.centers, labels
         self.caveats_ = [*caveats, *late]
 
-    def _choose_start(self, prepared: Prepared, n_rows: int, rng: np.random.RandomState) -> Start:
-        """Return the start: a chosen partition with sigma="auto", if the rows can have one, else the paper's."""
-        n_train = n_rows if prepared.n_train is None else prepared.n_train
-        scale = (self.advanced or Advanced()).sigma_scale
-        if self.sigma == "auto" and self.n_clusters > 1 and prepared.median > 0 and n_train > self.n_clusters + 1:
-            return choose_start(prepared, self.n_clusters, scale, rng)
-        return paper_start(prepared, n_rows, self.n_clusters, self.sigma, scale)
-
-    @contextmanager
-    def _reported(self) -> Iterator[Callable[[dict[str, float]], bool]]:
-        """Yield the function that reports an iteration and says whether the user's callback asks to stop."""
-        reporter = IterationReporter(self.verbose)
-
-        def report(row: dict[str, float]) -> bool:
-            reporter(row)
-            return self.callback is not None and bool(self.callback(row))
-
-        try:
-            yield report
-        finally:
-            reporter.close()
+    def _report(self, show: IterationReporter, row: dict[str, float]) -> bool:
+        """Report an iteration, and say whether the user's callback asks to stop."""
+        show(row)
+        return self.callback is not None and bool(self.callback(row))
 
     def _remember(self, start: Start, trained: Trained, rows: NDArray[np.intp]) -> None:
         """Set the attributes that describe a fit, and remove those of an earlier fit or its file."""
@@ -371,14 +352,7 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         The paper's other way to label new data: it follows clusters that have moved, where `predict` keeps the centres.
         """
         rows = self._rows(X)
-        Psi = self.predictor_.embed(rows)
-        if len(Psi) < self.n_clusters:
-            raise ValueError(f"{len(Psi)} rows are too few to recluster into n_clusters={self.n_clusters} groups.")
-        centers = find_centers(Psi, self.n_clusters, random_generator(self.random_state))
-        cost = cdist(centers, self.cluster_centers_, "sqeuclidean")
-        ids: NDArray[np.int64] = linear_sum_assignment(cost)[1]
-        nearest: NDArray[np.int64] = ids[cdist(Psi, centers).argmin(1)]
-        return nearest
+        return recluster(self.predictor_.embed(rows), self.cluster_centers_, random_generator(self.random_state))
 
     def stability(
         self, X: ArrayLike, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None
@@ -409,47 +383,15 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         extra = None if recipe is None else {**getattr(self, "extra_", {}), "table": recipe.to_json()}
         save(self, path, extra, overwrite=overwrite)
 
-    def report(
-        self,
-        X: ArrayLike,
-        path: str | os.PathLike[str],
-        *,
-        target: ArrayLike | None = None,
-        ids: Sequence[Any] | None = None,
-        source: str = "the data",
-        command: str | None = None,
-        n_refits: int = 2,
-        random_state: int = 0,
-        overwrite: bool = False,
-    ) -> None:
-        """Write a report on the clusters of X to one offline HTML file; options as in `knet.show.report.report`."""
+    def report(self, X: ArrayLike, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write a report on the clusters of X to one offline HTML file.
+
+        The options are those of `knet.show.report.report`: target, ids, source, command, n_refits, random_state,
+        overwrite.
+        """
         from knet.show.report import report
 
-        report(
-            self,
-            X,
-            path,
-            target=target,
-            ids=ids,
-            source=source,
-            command=command,
-            n_refits=n_refits,
-            random_state=random_state,
-            overwrite=overwrite,
-        )
-
-    @contextmanager
-    def _columns_restored_on_error(self) -> Iterator[None]:
-        """Keep what is known of the columns when a fit is refused or interrupted: the earlier fit still stands."""
-        names = ("n_features_in_", "feature_names_in_")
-        before = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        try:
-            yield
-        except BaseException:
-            for name in names:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(before)
-            raise
+        report(self, X, path, **options)
 
     def _rows(self, X: Any, *, reset: bool = False) -> Any:
         """Return X as a finite array or CSR matrix, or raise a message that names the columns at fault."""

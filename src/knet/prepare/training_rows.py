@@ -16,8 +16,8 @@ from knet.prepare.projection import learn_preparation
 from knet.rows.dense import Rows
 
 MAX_ROWS = 20_000  # at most this many rows choose the start and train psi, unless `train_size` asks for more
-MEDIAN_ROWS = 2000  # the median distance is taken over the pairs of this many rows
-ROWS_PER_CLUSTER = 30  # minimum of the rows that Algorithm 1 uses
+MEDIAN_ROWS = 2000  # the median distance is taken over the pairs of at most this many rows
+ROWS_PER_CLUSTER = 30  # Algorithm 1 uses at least this many rows per cluster, if there are so many
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Prepared:
         Positions of the drawn rows in X, in ascending order.
     X : ndarray of shape (n, d)
         The drawn rows, prepared.
+    n_rows : int
+        The number of rows of X.
     order : ndarray of shape (n,)
         Positions in `X`, in the order of the draw.
     n_train : int or None
@@ -43,6 +45,7 @@ class Prepared:
     preparation: Preparation
     rows: NDArray[np.intp]
     X: Floats
+    n_rows: int
     order: NDArray[np.intp]
     n_train: int | None
     median: float
@@ -50,6 +53,11 @@ class Prepared:
     def first(self, n_rows: int) -> NDArray[np.intp]:
         """Return the positions in `X` of the first rows of the draw, in ascending order."""
         return np.sort(self.order[:n_rows])
+
+    def can_be_divided(self, n_clusters: int) -> bool:
+        """Say whether a partition can be chosen: there are different rows, and more of them than groups."""
+        n_train = self.n_rows if self.n_train is None else self.n_train
+        return n_clusters > 1 and self.median > 0 and n_train > n_clusters + 1
 
 
 def prepare_rows(X: Rows, params: Mapping[str, Any], rng: np.random.RandomState) -> Prepared:
@@ -69,7 +77,7 @@ def prepare_rows(X: Rows, params: Mapping[str, Any], rng: np.random.RandomState)
     order = rng.permutation(n_rows)[: max(MAX_ROWS, ROWS_PER_CLUSTER * n_clusters, n_train or 0)]
     rows = np.sort(order)
     Z, places = preparation(X[rows]), np.searchsorted(rows, order)
-    return Prepared(preparation, rows, Z, places, n_train, median_distance(Z[places[:MAX_ROWS]], rng))
+    return Prepared(preparation, rows, Z, n_rows, places, n_train, median_distance(Z[places[:MAX_ROWS]], rng))
 
 
 def _row_count(train_size: int | float, n_rows: int) -> int:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -39,6 +41,16 @@ def find_centers(
         found = min([run.fit(Psi) for run in runs], key=lambda run: float(run.inertia_))
     centers: Floats = found.cluster_centers_
     return centers
+
+
+def recluster(Psi: Floats, centers: Floats, rng: np.random.RandomState) -> Labels:
+    """Return k-means clusters of embedded rows, numbered like the nearest of the given centres, one to one."""
+    if len(Psi) < len(centers):
+        raise ValueError(f"{len(Psi)} rows are too few to recluster into n_clusters={len(centers)} groups.")
+    moved = find_centers(Psi, len(centers), rng)
+    numbers = linear_sum_assignment(cdist(moved, centers, "sqeuclidean"))[1]
+    labels: Labels = numbers[cdist(Psi, moved).argmin(1)]
+    return labels
 
 
 def large_k_means(n_rows: int) -> Callable[..., KMeans | MiniBatchKMeans]:

@@ -9,19 +9,19 @@ from knet.prepare.training_rows import ROWS_PER_CLUSTER, Prepared
 from knet.start.choice import SMALL_DATA, Start
 from knet.train.laplacians import DenseLaplacian, Laplacian, NystroemLaplacian
 
-SUBSET_SIZES = (1000, 2000, 4000)  # candidates of the spectrum rule
-SPECTRUM_TOL = 0.02  # difference between two eigenvalues that counts as none
+SUBSET_SIZES = (1000, 2000, 4000)  # numbers of training rows that the rule of the spectrum tries
+SPECTRUM_TOL = 0.02  # eigenvalues that differ by less count as equal
 NARROWEST = 1e-9  # smallest width, as a share of the median distance: narrower kernels equal the identity
 
 
-def paper_start(prepared: Prepared, n_rows: int, n_clusters: int, sigma: str | float, sigma_scale: float) -> Start:
+def paper_start(prepared: Prepared, n_clusters: int, sigma: str | float, sigma_scale: float) -> Start:
     """Return the rows to train on and the width of the kernel, as in the paper; there is no partition to follow."""
     given = sigma_scale * prepared.median or 1.0 if isinstance(sigma, str) else sigma
     width = max(float(given), NARROWEST * prepared.median)
     size = prepared.n_train
     if size is None:
         pool = torch.from_numpy(prepared.X[prepared.order]).double()
-        size = min(n_rows, subset_size(pool, n_rows, width, n_clusters))
+        size = min(prepared.n_rows, subset_size(pool, prepared.n_rows, width, n_clusters))
     drawn = prepared.first(size)
     return Start(prepared.rows[drawn], prepared.X[drawn], np.arange(size), width, None, [], [])
 
