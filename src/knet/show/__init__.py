@@ -1,4 +1,4 @@
 """Pictures of a model with matplotlib, and the report on a model and its rows as one offline HTML page.
 
-Imports `arrays`, `estimator`, `explore`, `files`, `metrics`, `model`, `rows`, `start`, `threads` and `train`.
+Imports `arrays`, `estimator`, `explore`, `files`, `metrics`, `model`, `rows`, `start` and `train`.
 """
