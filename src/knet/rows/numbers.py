@@ -99,7 +99,7 @@ def _from_array(X: Any, dtype: DTypeLike | None) -> Any:
 
 def _check_shape(X: Any, min_rows: int) -> None:
     if X.ndim != 2:
-        advice = " Use X.reshape(-1, 1) if it is a single column, or X.reshape(1, -1) if it is a single row."
+        advice = " Reshape your data with X.reshape(-1, 1) if it is one column, or X.reshape(1, -1) if it is one row."
         raise ValueError(
             f"Expected 2D array, got {X.ndim}D array instead, of shape {X.shape}: X must have rows and columns."
             + advice * (X.ndim == 1)
