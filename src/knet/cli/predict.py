@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -155,7 +156,7 @@ class TableRequest:
         model, recipe = load_light_model(self.model, self.device)
         model.predictor.threshold(self.reject)  # an error before anything is written
         counts = np.zeros(1 + model.n_clusters, np.int64)  # rejected rows, then the clusters
-        started, agreement = time.perf_counter(), Agreement(self.target)
+        started, agreement, unseen = time.perf_counter(), Agreement(self.target), Counter[str]()
         with Source(self.data, replace(self.text, prior=recipe.dialect)) as source:
             note_source(source)
             id_name = find_id_column(source, recipe, self.id_col)
@@ -167,14 +168,14 @@ class TableRequest:
 
             def batches() -> Iterator[pa.Table]:
                 for table in count_rows(source.batches(types), source):
-                    out = columns(model.predictor, recipe.apply(table), self.results, self.reject)
+                    out = columns(model.predictor, recipe.apply(table, unseen), self.results, self.reject)
                     if "label" in out:
                         counts[:] += np.bincount(out["label"] + 1, minlength=len(counts))
                         agreement.add(table, out["label"])
                     yield pa.table(({} if id_name is None else {id_name: table[id_name]}) | out)
 
             n_rows = write_batches(_refuse_empty(batches(), source.label), self.output, force=self.force)
-        note_unseen(recipe.unseen)
+        note_unseen(unseen)
         return {
             "rows": n_rows,
             "seconds": round(time.perf_counter() - started, 2),

@@ -1,16 +1,52 @@
-"""The formats of table files, known by the end of their names."""
+"""The formats of table files, known by the end of their names, and what the reader of each format returns."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from knet.tables.dialect import Dialect
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}  # of the text that is written, and the default of the text that is read
 READ_TEXT = (".csv", ".tsv", ".txt")
-READ_ROWS = (".json", ".jsonl", ".xlsx")
+READ_JSON = (".json", ".jsonl")
 BINARY = (".parquet", ".feather", ".npy", ".npz")
-READ = (*READ_TEXT, *READ_ROWS, *BINARY)
+READ = (*READ_TEXT, *READ_JSON, ".xlsx", *BINARY)
 IN_FOLDERS = tuple(suffix for suffix in READ if suffix not in (".txt", ".json"))  # those are often not tables
 WRITTEN = (*DELIMITERS, *BINARY)
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 STDIN = "-"
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """An open table file.
+
+    Parameters
+    ----------
+    names : list of str
+        The columns as the file names them; none if the file is empty.
+    tables : callable
+        Takes the positions of columns and yields these columns in tables of bounded size; can be called once.
+    share_read : callable
+        Returns the share of the file that has been read, from 0 to 1, or None if it is unknown.
+    close : callable
+        Closes the file.
+    dialect : Dialect, optional
+        The dialect of a file whose cells are text.
+    recognised : str
+        What was recognised and differs from the usual, for a message.
+    """
+
+    names: list[str]
+    tables: Callable[[list[int]], "Iterator[pa.Table]"]
+    share_read: Callable[[], float | None]
+    close: Callable[[], None] = lambda: None
+    dialect: Dialect | None = None
+    recognised: str = ""
 
 
 def check_suffix(path: str, verb: str) -> str:
@@ -34,13 +70,8 @@ def suffix_of(path: str) -> str:
     name = Path(path)
     if name.suffix.lower() in COMPRESSIONS:
         inner = name.with_suffix("").suffix.lower()
-        return inner if inner in READ_TEXT or inner in {".json", ".jsonl"} else name.suffix.lower()
+        return inner if inner in (*READ_TEXT, *READ_JSON) else name.suffix.lower()
     return name.suffix.lower()
-
-
-def compression_of(path: str) -> str | None:
-    """Return Arrow's name for the compression of a file; None if it is not compressed."""
-    return COMPRESSIONS.get(Path(path).suffix.lower())
 
 
 def check_ending(path: Path, *suffixes: str) -> None:
