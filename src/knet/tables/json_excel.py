@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import chain, islice
 from typing import Any
 from xml.parsers import expat
@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from knet.tables.dialect import Dialect, TextOptions, has_header
 from knet.tables.formats import OpenTable
-from knet.tables.text import BLOCK, TextStream
+from knet.tables.text import TextStream
 
 ROWS_AT_A_TIME = 16_384
 FIRST_ROWS = 1000  # of JSON, whose fields are the columns
-MAX_JSON = 2**28  # characters of JSON that is read as a whole
+MAX_JSON = 2**26  # characters of JSON that is read as a whole
 MAX_CELLS = 2**24  # of a sheet: from its first to its last row and column
 MAX_XML = 2**30  # bytes of a workbook, decompressed
 
@@ -35,6 +35,8 @@ def to_cell(value: Any) -> str:
     """
     if value is None or value != value:  # NaN, NaT
         return ""
+    if isinstance(value, str | float):
+        return str(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime):
@@ -73,7 +75,7 @@ def open_json(stream: TextStream, suffix: str, options: TextOptions) -> OpenTabl
 def _whole_json(stream: TextStream) -> Iterable[Mapping[str, Any]]:
     """Return the rows of a JSON file; one object per line is allowed in spite of the name."""
     while not stream.is_complete:
-        stream.read_more(max(BLOCK, len(stream.text)))
+        stream.read_more()
         if len(stream.text) > MAX_JSON:
             raise ValueError(
                 f"The file has more than {MAX_JSON:,} characters, and JSON is read as a whole. Write one object per "
@@ -190,6 +192,8 @@ def _check_size(file: zipfile.ZipFile) -> None:
     if sum(member.file_size for member in file.infolist()) > MAX_XML:
         raise OverflowError(f"it has more than {MAX_XML:,} bytes of XML.")
     for member in file.infolist():
+        if member.filename.lower().endswith(".vml"):  # drawings of comments, often not well-formed
+            continue
         with file.open(member) as stream:
             start = stream.read(64)
             if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<"):
@@ -205,12 +209,14 @@ def _sheet_parser() -> expat.XMLParserType:
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal row, column, height, width
         kind = tag.rpartition(":")[2]
-        if kind == "row":  # rows and cells need not say where they are
-            row, column = int(attributes.get("r", row + 1)), 0
+        place = attributes.get("r", "")  # rows and cells need not say where they are
+        if kind == "row":
+            row, column = int(place or row + 1), 0
         elif kind == "c":
-            column += 1
-            if place := re.fullmatch(r"([A-Z]{1,4})([0-9]{1,9})", attributes.get("r", "").upper()):
-                row, column = int(place[2]), reduce(lambda number, x: 26 * number + ord(x) - 64, place[1], 0)
+            letters = place.rstrip("0123456789")
+            row, column = int(place[len(letters) :] or row), _column_number(letters) if letters else column + 1
+        else:
+            return
         height, width = max(height, row), max(width, column)
         if height * width > MAX_CELLS:
             raise OverflowError(f"a sheet spans more than {MAX_CELLS:,} cells.")
@@ -218,3 +224,11 @@ def _sheet_parser() -> expat.XMLParserType:
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
     return parser
+
+
+@lru_cache(2**14)
+def _column_number(letters: str) -> int:
+    """Return the number of a column: A is 1, Z is 26, AA is 27."""
+    if not re.fullmatch("[A-Za-z]{1,4}", letters):
+        raise ValueError(f"there is no column {letters[:10]!r}.")
+    return reduce(lambda number, letter: 26 * number + ord(letter) - ord("A") + 1, letters.upper(), 0)

@@ -17,9 +17,10 @@ import pyarrow.csv as pa_csv
 from knet.tables.dialect import Dialect, TextOptions, recognise, recognise_encoding
 from knet.tables.formats import COMPRESSIONS, DELIMITERS, STDIN, OpenTable
 
-BLOCK = 2**20  # bytes that are read at a time
 BEGINNING = 2**17  # bytes from which the dialect is recognised
+BLOCK, LARGE_BLOCK = 2**20, 2**24  # bytes that are read at a time; if a row is longer
 MAX_HEADER, MAX_ROW = 2**22, 2**26  # characters; a longer first line or row is an error
+MAX_SHOWN = 80  # characters of a wrong row in a message
 
 
 class TextStream:
@@ -36,9 +37,14 @@ class TextStream:
         self.decoder: codecs.IncrementalDecoder | None = None
         self.text, self.is_complete = "", False
 
-    def read_more(self, size: int) -> None:
+    def read_more(self) -> None:
         """Add the next bytes to the text; the first ones decide the encoding, unless it was given."""
-        data = self.source.read(size)
+        try:
+            data = self.source.read(min(max(BLOCK, len(self.text)), LARGE_BLOCK) if self.decoder else BEGINNING)
+        except OSError as error:
+            if self.source is self.raw:
+                raise
+            raise ValueError(f"The file is damaged or not compressed: {error}.") from error
         if self.decoder is None:
             self.encoding = self.encoding or recognise_encoding(data)
             self.decoder = codecs.getincrementaldecoder(self.encoding)()
@@ -54,8 +60,12 @@ class TextStream:
         """Yield the rest of the text in blocks of whole rows; `find_end` returns where the last one of a text ends."""
         while self.text or not self.is_complete:
             if not self.is_complete:
-                self.read_more(max(BLOCK, len(self.text)))
-            end = len(self.text) if self.is_complete else find_end(self.text)
+                self.read_more()
+            if self.is_complete and not self.text.endswith("\n"):
+                self.text += "\n"
+            end = find_end(self.text)
+            if self.is_complete and end < len(self.text):
+                raise ValueError(f"A quote is not closed in the row {self.text[end : end + MAX_SHOWN]!r}.")
             if not end and len(self.text) > MAX_ROW:
                 raise ValueError(f"A row has more than {MAX_ROW:,} characters: a line end or a quote is missing.")
             block, self.text = self.text[:end], self.text[end:]
@@ -99,7 +109,7 @@ def _read_beginning(stream: TextStream) -> None:
     while not stream.is_complete and (len(stream.text) < BEGINNING or not re.search(r"[\r\n]", stream.text)):
         if len(stream.text) > MAX_HEADER:
             raise ValueError(f"the first line has more than {MAX_HEADER:,} characters: a line end is missing.")
-        stream.read_more(max(BEGINNING, len(stream.text)))
+        stream.read_more()
 
 
 def record_ends(dialect: Dialect) -> Callable[[str], int]:
@@ -148,5 +158,5 @@ def _parse(block: str, width: int, positions: Sequence[int], dialect: Dialect, f
         row, first = wrong[0], "header" if dialect.header else "first row"
         raise ValueError(
             f"Row {first_row + row.number:,} has {row.actual_columns} field{'s' * (row.actual_columns != 1)} but the "
-            f"{first} has {width}: {row.text[:80]!r}"
+            f"{first} has {width}: {row.text[:MAX_SHOWN]!r}"
         ) from error
