@@ -333,8 +333,8 @@ def test_excel(plain, tmp_path):
     refused(call("predict", plain[0], data), "is not an Excel workbook")
 
 
-def test_excel_without_openpyxl_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
+def test_excel_without_calamine_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
     (tmp_path / "data.xlsx").write_bytes(b"PK")
     refused(call("fit", tmp_path / "data.xlsx", "-c", 2), "pip install 'knet-clustering[excel]'")
 
@@ -512,14 +512,6 @@ def test_imputing_is_listed_only_for_columns_that_needed_it(tmp_path):
     table.iloc[5, 0] = np.nan
     table.to_csv(data, index=False)
     done(call("predict", model, data, "-o", tmp_path / "out.csv"))  # new gaps are filled all the same
-
-
-def test_an_earlier_model_file_lists_all_columns_that_it_imputes():
-    stored = {"name": "a", "kind": "number", "fill": 1.0, "fills_gaps": True, "levels": []}
-    conversion = Conversion.from_json({"columns": [stored], "id_col": None, "target": None})
-    assert conversion.imputed == ["a"]
-    assert conversion.dialect is None
-    assert Conversion.from_json(conversion.to_json()) == conversion
 
 
 # The recipe in Python

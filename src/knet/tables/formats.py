@@ -23,30 +23,14 @@ STDIN = "-"
 
 @dataclass(frozen=True)
 class OpenTable:
-    """An open table file.
+    """An open table file, as the reader of its format returns it."""
 
-    Parameters
-    ----------
-    names : list of str
-        The columns as the file names them; none if the file is empty.
-    tables : callable
-        Takes the positions of columns and yields these columns in tables of bounded size; can be called once.
-    share_read : callable
-        Returns the share of the file that has been read, from 0 to 1, or None if it is unknown.
-    close : callable
-        Closes the file.
-    dialect : Dialect, optional
-        The dialect of a file whose cells are text.
-    recognised : str
-        What was recognised and differs from the usual, for a message.
-    """
-
-    names: list[str]
-    tables: Callable[[list[int]], "Iterator[pa.Table]"]
-    share_read: Callable[[], float | None]
+    names: list[str]  # as in the file; none if it is empty
+    tables: Callable[[list[int]], "Iterator[pa.Table]"]  # yields the columns at these positions, some rows at a time
+    share_read: Callable[[], float | None]  # from 0 to 1; None if it is unknown
     close: Callable[[], None] = lambda: None
-    dialect: Dialect | None = None
-    recognised: str = ""
+    dialect: Dialect | None = None  # if the cells are text
+    recognised: str = ""  # what differs from the usual, for a message
 
 
 def check_suffix(path: str, verb: str) -> str:

@@ -1,6 +1,8 @@
 """`read_vectors`: a column of vectors of a Parquet file as an array."""
 
 import os
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,37 +37,24 @@ def read_vectors(
     rows : ndarray of shape (n_samples, n_features)
         The vectors, in the type of the file.
     """
-    if out is None:
-        return _read(path, column, None)
-    target = Path(out)
-    check_new(target, overwrite=overwrite)
-    with whole_file(target, overwrite=overwrite) as temporary:
-        _read(path, column, temporary)
-    mapped: NDArray[Any] = np.load(target, mmap_mode="r+")
-    return mapped
-
-
-def _read(path: str | os.PathLike[str], column: str, out: Path | None) -> NDArray[Any]:
-    """Read the vectors into a new array, in memory or in a file."""
     import pyarrow.parquet as pa_parquet
 
+    if out is not None:
+        check_new(Path(out), overwrite=overwrite)
     rows: Any = None
-    with pa_parquet.ParquetFile(path) as file:
+    target = nullcontext() if out is None else whole_file(Path(out), overwrite=overwrite)
+    with pa_parquet.ParquetFile(path) as file, target as temporary:
         n_rows, done = file.metadata.num_rows, 0
         for batch in file.iter_batches(ROWS_AT_A_TIME, columns=[column]):
             block = vector_rows(batch.column(0), None if rows is None else rows.shape[1], first_row=done)
             if rows is None:
-                shape = (n_rows, block.shape[1])
-                rows = np.empty(shape, block.dtype) if out is None else _new_map(out, shape, block.dtype)
+                new = np.empty if temporary is None else partial(np.lib.format.open_memmap, temporary, "w+")
+                rows = new(shape=(n_rows, block.shape[1]), dtype=block.dtype)
             rows[done : done + len(block)] = block
             done += len(block)
-    if rows is None:
-        raise ValueError(f"{os.fspath(path)} has no rows.")
-    if out is not None:
-        rows.flush()
-    array: NDArray[Any] = rows
+        if rows is None:
+            raise ValueError(f"{os.fspath(path)} has no rows.")
+        if temporary is not None:
+            rows.flush()
+    array: NDArray[Any] = rows if out is None else np.load(out, mmap_mode="r+")
     return array
-
-
-def _new_map(out: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> Any:
-    return np.lib.format.open_memmap(out, mode="w+", dtype=dtype, shape=shape)
