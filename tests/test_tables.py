@@ -148,7 +148,7 @@ def test_options_override_what_is_recognised(plain, tmp_path):
     refused(call("predict", plain[0], data, "--decimal", ";"), "--decimal", "';'")
     refused(call("predict", plain[0], data, "--encoding", "utf-9"), "no encoding 'utf-9'")
     refused(call("fit", data, "-c", 3, "--sep", ",", "--decimal", ","), "are both ','")
-    refused(call("fit", data, "-c", 3, "--encoding", "utf-8"), "data.csv", "not utf-8 text", "--encoding")
+    refused(call("fit", data, "-c", 3, "--encoding", "utf-8"), "data.csv", "not UTF-8 text", "--encoding")
     refused(call("predict", plain[0], data, "--sep", "|"), "needs the columns 'length', 'weight'")
 
 
@@ -400,7 +400,7 @@ def test_a_decimal_comma_that_comes_late_is_named_with_the_option(plain, tmp_pat
 def test_bytes_that_the_encoding_does_not_have_are_refused(plain, tmp_path):
     data = tmp_path / "d.csv"
     data.write_bytes(b"length,weight,caf\xe9\n" + b"1,2,3\n" * 40_000 + b"1,2,\x81\n")
-    refused(call("predict", plain[0], data), "is not cp1252 text", "--encoding, such as latin-1")
+    refused(call("predict", plain[0], data), "is not cp1252 text", "--encoding latin-1")
     done(call("predict", plain[0], data, "--encoding", "latin-1", "-o", tmp_path / "out.csv"))
 
 

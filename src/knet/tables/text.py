@@ -52,8 +52,11 @@ class TextStream:
         try:
             self.text += self.decoder.decode(data, final=not data)
         except UnicodeError as error:
-            advice = "Use another --encoding, such as latin-1."
-            raise ValueError(f"The file is not {self.encoding} text: {error}. {advice}") from error
+            problem = re.sub(r" in position [0-9-]+", "", str(error))  # it counts from the block
+            is_utf8 = codecs.lookup(self.encoding).name == "utf-8"
+            name, other = ("UTF-8", "cp1252") if is_utf8 else (self.encoding, "latin-1")
+            message = f"The file is not {name} text: {problem}. Use another encoding, for example --encoding {other}."
+            raise ValueError(message) from error
         self.is_complete = not data
 
     def blocks(self, find_end: Callable[[str], int]) -> Iterator[str]:
