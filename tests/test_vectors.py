@@ -1,23 +1,18 @@
 """Vectors of many columns, half precision, sparse matrices and columns of vectors: all become rows of one model."""
 
 import pickle
-import re
 
 import ml_dtypes
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.feather as pa_feather
-import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy.sparse import csc_array, csr_array, csr_matrix, random_array
-from typer.testing import CliRunner
 
 from benchmarks.embedding_cases import generated_counts, generated_vectors, weighted
 from knet import KNet, load, load_light, scan
-from knet.cli.app import app
 from knet.metrics import nmi
 from knet.prepare.preparation import MAX_SHIFT, Preparation
 from knet.prepare.projection import learn_preparation, n_structured, principal_directions
@@ -25,8 +20,6 @@ from knet.prepare.scaling import FAR, Scaling, learn_scaling
 from knet.rows.dense import check_directions, row_lengths
 from knet.rows.kinds import admit
 from knet.rows.vectors import vector_rows
-from knet.tables.read import Source
-from knet.tables.vectors import read_vectors
 
 N_COLUMNS = 120
 
@@ -396,61 +389,3 @@ def test_rows_without_a_projection_are_scaled_only(seed):
     scaling = learn_scaling(X, "auto")
     np.testing.assert_array_equal(Preparation(scaling)(X), scaling(X))
     assert isinstance(scaling, Scaling)
-
-
-# Files
-
-
-@pytest.fixture(scope="module")
-def parquet(vectors, tmp_path_factory):
-    path = tmp_path_factory.mktemp("vectors") / "v.parquet"
-    table = tables(vectors.X)["arrow"].append_column("text", pa.array([f"text {i}" for i in range(600)]))
-    pq.write_table(table, path, row_group_size=100)
-    return path
-
-
-def test_vectors_are_read_from_parquet_in_blocks(parquet, vectors, tmp_path, monkeypatch):
-    monkeypatch.setattr("knet.tables.vectors.ROWS_AT_A_TIME", 64)
-    np.testing.assert_array_equal(read_vectors(parquet, "vector"), vectors.X)
-    mapped = read_vectors(parquet, "vector", tmp_path / "v.npy")
-    assert isinstance(mapped, np.memmap)
-    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), vectors.X)
-
-
-def test_the_command_clusters_a_column_of_vectors(parquet, vectors, tmp_path):
-    model, labels, report = tmp_path / "m.safetensors", tmp_path / "l.csv", tmp_path / "r.html"
-    arguments = ["fit", parquet, "-c", 4, "-o", model, "--labels", labels, "--metric", "cosine", "--max-iter", 1]
-    run(*arguments, "--text-col", "text", "--report", report, "--n-refits", 0)
-    found = pd.read_csv(labels)["label"].to_numpy()
-    assert nmi(vectors.y, found) > 0.95
-    assert load_light(model).predictor.preparation.unit_length
-    assert load_light(model).names[:2] == ("vector_0", "vector_1")
-    typical = re.findall(r"text \d+", report.read_text(encoding="utf-8"))
-    assert {found[int(text.split()[1])] for text in typical} == {0, 1, 2, 3}
-    run("predict", model, parquet, "-o", tmp_path / "p.csv")
-    np.testing.assert_array_equal(pd.read_csv(tmp_path / "p.csv")["label"], found)
-    run("report", model, parquet, "-o", tmp_path / "again.html", "--text-col", "text", "--n-refits", 0)
-    assert "text " in (tmp_path / "again.html").read_text(encoding="utf-8")
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.output
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".feather"])
-def test_broken_columns_of_vectors_in_files_are_refused(tmp_path, suffix):
-    path = tmp_path / f"v{suffix}"
-    write = pq.write_table if suffix == ".parquet" else pa_feather.write_feather
-    write(pa.table({"v": [[1.0, 2.0], [3.0]] * 20}), path)
-    with Source(str(path)) as source:
-        assert source.names == ["v_0", "v_1"]
-        with pytest.raises(ValueError, match=r"Column 'v': All vectors must have the same length.*row 1 has 1"):
-            source.read()
-
-
-def test_wide_files_are_read_in_smaller_batches(tmp_path, monkeypatch):
-    np.save(tmp_path / "x.npy", np.zeros((100, 50), np.float32))
-    monkeypatch.setattr("knet.tables.binary.VALUES_AT_A_TIME", 1000)
-    with Source(str(tmp_path / "x.npy")) as source:
-        assert [len(batch) for batch in source.batches(dict.fromkeys(source.names[:2]))] == [20] * 5

@@ -78,18 +78,10 @@ def _split(names: list[str] | None, source: Source) -> list[str]:
     return [part for name in names or () for part in ([name] if name in source.names else name.split(","))]
 
 
-def to_rows(table: pa.Table, recipe: Conversion, unseen: Counter[str]) -> NDArray[np.float64]:
-    """Return a table as rows of numbers; `unseen` counts the values that were not seen in training, by column."""
-    X = recipe.apply(table)
-    unseen.update(recipe.unseen)
-    recipe.unseen.clear()
-    return X
-
-
 def to_named_table(table: pa.Table, recipe: Conversion) -> pa.Table:
     """Return a table as numbers, with the column names that the model uses."""
     unseen = Counter[str]()
-    X = to_rows(table, recipe, unseen)
+    X = recipe.apply(table, unseen)
     note_unseen(unseen)
     return pa.table(list(np.ascontiguousarray(X.T)), names=recipe.outputs)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from knet.cli.columns import agreement, as_text, check_present, find_id_column, open_table, to_rows
+from knet.cli.columns import agreement, as_text, check_present, find_id_column, open_table
 from knet.cli.messages import note_unseen
 from knet.cli.models import load_light_model
 from knet.cli.options import DialectOptions, RunOptions
@@ -45,7 +45,7 @@ def label_table(
 
         def batches() -> Iterator[pa.Table]:
             for table in _counted(source.batches(types), source):
-                out = columns(model.predictor, to_rows(table, recipe, unseen), results, reject)
+                out = columns(model.predictor, recipe.apply(table, unseen), results, reject)
                 if "label" in out:
                     counts[:] += np.bincount(out["label"] + 1, minlength=len(counts))
                 if target is not None:

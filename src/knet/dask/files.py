@@ -227,7 +227,7 @@ def label_part(part: FilePart, job: Job) -> Done:
 def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
     """Write the labels of a file part, and its origin, number of rows and cluster sizes into the metadata."""
     predictor = job.ref.load().predictor
-    recipe = Conversion(job.recipe.columns)
+    recipe, unseen = job.recipe, Counter[str]()
     counts: NDArray[np.int64] = np.zeros(1 + len(predictor.centers), np.int64)  # rejected rows, then the clusters
 
     def labelled(X: NDArray[np.float64], ids: Any) -> pa.Table:
@@ -243,11 +243,11 @@ def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
         empty = labelled(np.empty((0, len(recipe.outputs))), no_ids)
         sink = Sink(empty.schema, temporary, ".parquet")
         for table in source.batches(recipe.types(source.names, job.id_col)):
-            sink.write(labelled(recipe.apply(table), None if job.id_col is None else table[job.id_col]))
+            sink.write(labelled(recipe.apply(table, unseen), None if job.id_col is None else table[job.id_col]))
         facts = {**origin, "rows": int(counts.sum()), "sizes": counts[1:].tolist()}
         sink.writer.add_key_value_metadata({KEY: json.dumps(facts)})
         sink.close()
-    return Done(facts["rows"], facts["sizes"], skipped=False, unseen=recipe.unseen)
+    return Done(facts["rows"], facts["sizes"], skipped=False, unseen=dict(unseen))
 
 
 def _id_type(source: Source, id_col: str | None) -> Any:

@@ -1,7 +1,7 @@
 """Table files: reading, writing (a file is written completely or not at all), and converting columns to numbers.
 
-Imports nothing else of knet. `whole_files`, `terminal`, `formats` and `dialect` do not need Arrow, and only `recipe`
-needs scikit-learn: `knet.tables.Recipe`, the transformer for DataFrames, is imported when it is first used.
+`terminal`, `formats` and `dialect` do not need Arrow, and only `recipe` needs scikit-learn: `knet.tables.Recipe`, the
+transformer for DataFrames, is imported when it is first used. Imports `exceptions`, `files`, `arrays` and `rows`.
 """
 
 from typing import TYPE_CHECKING, Any

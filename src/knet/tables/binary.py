@@ -1,6 +1,6 @@
 """Table files with typed columns: Parquet, Feather, NPY and NPZ."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,82 +8,91 @@ import pyarrow as pa
 import pyarrow.feather as pa_feather
 import pyarrow.parquet as pa_parquet
 
-from knet.tables import vectors
+from knet.arrays import row_blocks
+from knet.rows.vectors import vector_rows
+from knet.tables.formats import OpenTable
 
 ROWS_AT_A_TIME = 65_536
 VALUES_AT_A_TIME = 2**24  # maximum, for tables with many columns
+Read = Callable[[int], Iterator[pa.Table]]  # yields all columns, at most this many rows at a time
 
 
-class BinaryFile:
-    """A Parquet, Feather or NumPy file.
+def open_binary(path: str, suffix: str, groups: tuple[int, int] | None = None) -> OpenTable:
+    """Open a file; `groups` are the first row group of a Parquet file to read, and the one after the last."""
+    schema, n_rows, read = _open(path, suffix, groups)
+    widths = _vector_widths(schema, read)
+    names = [
+        new
+        for j, name in enumerate(schema.names)
+        for new in ([f"{name}_{i}" for i in range(widths[j])] if j in widths else [name])
+    ]
+    step = min(ROWS_AT_A_TIME, max(1, VALUES_AT_A_TIME // max(1, len(names))))
+    n_read = 0
 
-    Parameters
-    ----------
-    path, suffix : str
-        The file and its format.
-    groups : tuple of int, optional
-        First row group of a Parquet file to read, and the one after the last; all by default.
+    def tables(positions: list[int]) -> Iterator[pa.Table]:
+        nonlocal n_read
+        for table in read(step):
+            flat = _flatten(table, widths, n_read) if widths else table
+            n_read += len(table)
+            yield flat.select(positions)
+
+    return OpenTable(names, tables, lambda: n_read / n_rows if n_rows else None)
+
+
+def _open(path: str, suffix: str, groups: tuple[int, int] | None) -> tuple[pa.Schema, int, Read]:
+    """Return the columns of a file, its number of rows, and a function that reads them."""
+    if suffix == ".parquet":
+        with pa_parquet.ParquetFile(path) as file:
+            return file.schema_arrow, file.metadata.num_rows, lambda step: _read_parquet(path, groups, step)
+    if suffix == ".feather":
+        table = pa_feather.read_table(path, memory_map=True)
+        table.validate(full=True)  # the offsets in a damaged file could point outside of the memory
+        return table.schema, len(table), lambda step: (table[rows] for rows in row_blocks(len(table), max_rows=step))
+    array = _read_array(path)
+    schema = pa.schema([(f"x{j}", pa.from_numpy_dtype(array.dtype)) for j in range(array.shape[1])])
+
+    def read(step: int) -> Iterator[pa.Table]:
+        for rows in row_blocks(len(array), max_rows=step):
+            yield pa.table([pa.array(np.ascontiguousarray(x)) for x in np.asarray(array[rows]).T], schema=schema)
+
+    return schema, len(array), read
+
+
+def _read_parquet(path: str, groups: tuple[int, int] | None, step: int) -> Iterator[pa.Table]:
+    with pa_parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(step, row_groups=None if groups is None else range(*groups)):
+            yield pa.Table.from_batches([batch])
+
+
+def _vector_widths(schema: pa.Schema, read: Read) -> dict[int, int]:
+    """Return the positions of columns of vectors, and how long these are.
+
+    Lists of whole numbers are left as they are: they may be keys.
     """
+    found: dict[int, int] = {}
+    for j, kind in enumerate(schema.types):
+        is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+        if is_list and pa.types.is_floating(kind.value_type):
+            if pa.types.is_fixed_size_list(kind):
+                found[j] = kind.list_size
+            elif (row := next(read(1), None)) is not None:
+                found[j] = vector_rows(row.column(j)).shape[1]
+    return found
 
-    is_text = False
-    recognised = ""
-    dialect = None
-    is_empty = False
 
-    def __init__(self, path: str, suffix: str, groups: tuple[int, int] | None = None) -> None:
-        self.path, self.suffix, self.groups = path, suffix, groups
-        self.n_rows = self.rows_read = 0
-        self.vectors: dict[str, int] = {}  # columns of vectors, and how long these are
-        self.names = self._open()
-        self.step = min(ROWS_AT_A_TIME, max(1, VALUES_AT_A_TIME // max(1, len(self.names))))
-
-    def _open(self) -> list[str]:
-        """Return the column names; a column of vectors becomes one column per number."""
-        if self.suffix not in (".parquet", ".feather"):
-            self.array = _read_array(self.path)
-            return [f"x{j}" for j in range(self.array.shape[1])]
-        if self.suffix == ".parquet":
-            schema = pa_parquet.read_schema(self.path)
+def _flatten(table: pa.Table, widths: Mapping[int, int], first_row: int) -> pa.Table:
+    """Return a table in which each column of vectors is replaced by one column per number."""
+    columns: list[Any] = []
+    for j, column in enumerate(table.columns):
+        if j in widths:
+            try:
+                rows = vector_rows(column, widths[j], first_row=first_row)
+            except ValueError as error:
+                raise ValueError(f"Column {table.column_names[j]!r}: {error}") from error
+            columns += [pa.array(np.ascontiguousarray(values)) for values in rows.T]
         else:
-            with pa.memory_map(self.path) as file:
-                schema = pa.ipc.open_file(file).schema
-        self.vectors = vectors.widths(schema, lambda: next(iter(self._tables(1)), None))
-        return vectors.numbered(schema.names, self.vectors)
-
-    def batches(self, names: Sequence[str], only: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the columns in `only`, in tables of bounded size."""
-        for table in self._tables(self.step):
-            flat = vectors.flatten(table, self.vectors, self.rows_read) if self.vectors else table
-            self.rows_read += len(table)
-            yield flat.rename_columns(list(names)).select(list(only))
-
-    def _tables(self, step: int) -> Iterable[pa.Table]:
-        """Yield all columns, `step` rows at a time."""
-        if self.suffix == ".parquet":
-            with pa_parquet.ParquetFile(self.path) as file:
-                self.n_rows = file.metadata.num_rows
-                groups = None if self.groups is None else range(*self.groups)
-                for batch in file.iter_batches(step, row_groups=groups):
-                    yield pa.Table.from_batches([batch])
-        elif self.suffix == ".feather":
-            table = pa_feather.read_table(self.path, memory_map=True)
-            table.validate(full=True)  # the offsets in a damaged file could point outside of the memory
-            self.n_rows = len(table)
-            for start in range(0, len(table), step):
-                yield table.slice(start, step)
-        else:
-            self.n_rows = len(self.array)
-            for start in range(0, len(self.array), step):
-                block = np.asarray(self.array[start : start + step])
-                yield pa.table([pa.array(np.ascontiguousarray(column)) for column in block.T], names=self.names)
-
-    @property
-    def share_read(self) -> float | None:
-        """Return the share of the rows that has been read, from 0 to 1; None before the first."""
-        return self.rows_read / self.n_rows if self.n_rows else None
-
-    def close(self) -> None:
-        """Do nothing: every batch is read from a file of its own."""
+            columns.append(column)
+    return pa.table(columns, names=[str(j) for j in range(len(columns))])
 
 
 def _read_array(path: str) -> Any:

@@ -5,9 +5,8 @@ import csv
 import io
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Self
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 RECORDS = 200  # records that are looked at
@@ -19,40 +18,20 @@ UNDEFINED_IN_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text table is written.
-
-    Parameters
-    ----------
-    sep, quote : str
-        The character between two fields, and the one around a field.
-    decimal : {".", ","}
-        The decimal mark.
-    thousands : str
-        The marks that may separate groups of three digits; none by default.
-    encoding : str
-        Python's name of the encoding.
-    header : bool
-        Whether the first line names the columns.
-    na : tuple of str
-        Words for a missing value, in addition to the usual ones.
-    """
+    """How a text table is written."""
 
     sep: str = ","
     quote: str = '"'
     decimal: str = "."
-    thousands: str = ""
-    encoding: str = "utf-8"
-    header: bool = True
-    na: tuple[str, ...] = ()
+    thousands: str = ""  # the marks that may separate groups of three digits
+    encoding: str = "utf-8"  # in Python's words
+    header: bool = True  # whether the first line names the columns
+    na: tuple[str, ...] = ()  # words for a missing value, in addition to the usual ones
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return a dialect from the output of `to_json`."""
-        return cls(**{**data, "na": tuple(data["na"])})
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the dialect as data for a JSON file."""
-        return {**asdict(self), "na": list(self.na)}
+    @property
+    def is_plain(self) -> bool:
+        """Return whether numbers are written as in Python."""
+        return self.decimal == "." and not self.thousands
 
     def is_number(self, text: str) -> bool:
         """Return whether a cell is a number in this dialect."""
@@ -91,6 +70,11 @@ class TextOptions:
     header: bool | None = None
     prior: Dialect | None = None
 
+    @property
+    def missing_words(self) -> tuple[str, ...]:
+        """Return the words for a missing value: those of the user and those of the model."""
+        return tuple(dict.fromkeys((*self.na, *(self.prior.na if self.prior else ()))))
+
     def check(self) -> None:
         """Raise an error if a value is not allowed."""
         if self.sep is not None and (len(self.sep) != 1 or not self.sep.isascii()):
@@ -100,20 +84,17 @@ class TextOptions:
             raise ValueError(f"The --decimal option must be . or , (a point or a comma). Got {self.decimal!r} instead.")
         if self.decimal is not None and self.decimal == self.sep:
             raise ValueError(f"--sep and --decimal are both {self.sep!r}. Choose different characters.")
-        if self.encoding is not None:
-            try:
-                codecs.lookup(self.encoding)
-            except LookupError as error:
-                raise ValueError(
-                    f"There is no encoding {self.encoding!r}. Use utf-8, utf-16, latin-1 or cp1252, for example."
-                ) from error
+        try:
+            "a".encode(self.encoding or "utf-8")
+        except (LookupError, ValueError) as error:  # unknown, or not an encoding of text, such as zip
+            advice = "Use utf-8, utf-16, latin-1 or cp1252, for example."
+            raise ValueError(f"There is no encoding {self.encoding!r} of text. {advice}") from error
 
     def check_format(self, suffix: str, used: Collection[str]) -> None:
         """Raise an error if an option was given that files of this format do not use."""
         header = "header" if self.header else "no-header"
-        given: dict[str, object] = {"sep": self.sep, "decimal": self.decimal, "encoding": self.encoding}
-        given |= {"na": self.na or None, header: self.header}
-        for name, value in given.items():
+        given = {"sep": self.sep, "decimal": self.decimal, "encoding": self.encoding, "na": self.na or None}
+        for name, value in (given | {header: self.header}).items():
             if value is not None and name.removeprefix("no-") not in used:
                 raise ValueError(f"--{name} has no effect on a {suffix} file. Leave it out.")
 
@@ -159,31 +140,14 @@ def recognise(
 ) -> Beginning:
     """Recognise the dialect of a text from its beginning.
 
-    Parameters
-    ----------
-    text : str
-        The beginning of the file.
-    encoding : str
-        Its encoding, which is known at this point.
-    complete : bool
-        Whether this is the whole file; otherwise the last record may be cut.
-    usual : Dialect
-        The dialect to assume without evidence.
-    options : TextOptions
-        What the user says, which is not recognised.
-    spaces : bool
-        Whether a space may be the separator.
-
-    Returns
-    -------
-    beginning : Beginning
-        The dialect, the first record, and the length of the header.
+    `complete` says whether this is the whole text; otherwise its last record may be cut. `usual` is assumed without
+    evidence, `options` are what the user says, and a space may be the separator only with `spaces`.
     """
     prior = options.prior or usual
-    skipped = _separator_line(text)
-    body = text[len(skipped) :]
+    found = re.match(r"sep=(.)\r?\n", text)  # a line that Excel can put first
+    skipped, body = found.end() if found else 0, text[found.end() :] if found else text
     separators = [mark for mark in SEPARATORS if mark != " " or spaces]
-    sep = options.sep or (skipped[4] if skipped else _choose_separator(body, complete, separators, prior.sep))
+    sep = options.sep or (found[1] if found else _choose_separator(body, complete, separators, prior.sep))
     quote = _choose_quote(body, sep)
     records, length = _records(body, sep, quote, complete)
     endless = not complete and len(records) == 1 and length >= len(body)
@@ -193,46 +157,32 @@ def recognise(
         return Beginning(Dialect(sep, quote, encoding=encoding), [], len(text))
     cells = [cell.strip() for record in records for cell in record]
     decimal = options.decimal or _choose_decimal(cells, sep, prior.decimal)
-    na = tuple(dict.fromkeys((*options.na, *(options.prior.na if options.prior else ()))))
-    dialect = Dialect(sep, quote, decimal, _thousands(cells, decimal), encoding, True, na)
-    header = options.header if options.header is not None else is_header(records, dialect, options.prior)
-    dialect = replace(dialect, header=header)
-    return Beginning(dialect, records[0], len(skipped) + (length if header else 0))
+    dialect = Dialect(sep, quote, decimal, _thousands(cells, decimal), encoding, True, options.missing_words)
+    dialect = replace(dialect, header=has_header(records, dialect, options))
+    return Beginning(dialect, records[0], skipped + (length if dialect.header else 0))
 
 
-def is_header(records: Sequence[Sequence[str]], dialect: Dialect, prior: Dialect | None = None) -> bool:
+def has_header(records: Sequence[Sequence[str]], dialect: Dialect, options: TextOptions) -> bool:
     """Return whether the first record names the columns, or raise an error if it may be both."""
+    if options.header is not None or not records:
+        return options.header is not False
     first, rest = [field.strip() for field in records[0]], records[1:]
     named = [name for name in first if name]
-    numbers = [name for name in named if dialect.is_number(name)]
-    if not numbers:
-        return True
-    if len(numbers) < len(named):  # a text that occurs again further down is a category, not a name
-        texts = [(j, name) for j, name in enumerate(first) if name and not dialect.is_number(name)]
-        return not any(name == record[j].strip() for record in rest for j, name in texts if j < len(record))
-    if not _are_consecutive(named):
+    texts = [(j, name) for j, name in enumerate(first) if name and not dialect.is_number(name)]
+    if texts or not named:  # a text that occurs again further down is a category, not a name
+        is_category = any(name == record[j].strip() for record in rest for j, name in texts if j < len(record))
+        return not is_category or len(texts) == len(named)
+    counting = [str(int(named[0]) + j) for j in range(len(named))] if named[0].isdecimal() else []
+    if len(named) < 2 or [name.lstrip("0") or "0" for name in named] != counting:
         return False
     if any(not cell.strip().isdigit() for record in rest for cell in record):  # 0, 1, 2 above values such as 0.37
         return True
-    if prior is not None:
-        return prior.header
+    if options.prior is not None:
+        return options.prior.header
     raise ValueError(
         "The first line holds consecutive whole numbers, which may be names or values. Use --no-header if it is the "
         "first row, or --header if these are the names."
     )
-
-
-def _are_consecutive(names: Sequence[str]) -> bool:
-    """Return whether the names are whole numbers that count up by one."""
-    if len(names) < 2 or not all(name.isdigit() for name in names):
-        return False
-    return all(int(name) == int(names[0]) + j for j, name in enumerate(names))
-
-
-def _separator_line(text: str) -> str:
-    """Return the line `sep=;` that Excel can put first, with its line end; empty if there is none."""
-    found = re.match(r"sep=.\r?\n", text)
-    return found[0] if found else ""
 
 
 def _records(text: str, sep: str, quote: str, complete: bool) -> tuple[list[list[str]], int]:

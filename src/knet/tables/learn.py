@@ -1,38 +1,19 @@
 """How a conversion is learned from a table: which columns are used, what they hold, which are refused or left out."""
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knet.tables.cells import (
-    ReadAs,
-    code_of,
-    convert,
-    describe_wrong,
-    infer,
-    is_ambiguous,
-    mostly_numbers,
-    remedy,
-    wrong_words,
-)
-from knet.tables.conversion import (
-    Column,
-    Conversion,
-    count_missing,
-    kind_of,
-    near_miss,
-    plural,
-    some,
-    to_numbers,
-    to_text,
-)
+from knet.rows.index_columns import MIN_INDEX_ROWS, counts_rows
+from knet.rows.kinds import some
+from knet.tables.cells import ISO, Column, code_of, convert, describe_wrong, infer, is_ambiguous, remedy
+from knet.tables.conversion import Conversion, count_missing, kind_of, near_miss, to_numbers, to_text
 from knet.tables.dialect import Dialect
 
 MAX_LEVELS = 100  # categories per column
-MIN_ROWS = 10  # of a table in which an index or an identifier can be recognised
 MANY_NUMBERS, MOST_NUMBERS = 0.5, 0.9  # share of numbers from which other cells are taken for mistakes; with one-hot
 MAX_WORDS = 10  # different cells of a column that are taken for words for a missing value
 
@@ -85,64 +66,49 @@ class Learned:
 
 @dataclass(frozen=True)
 class Found:
-    """What a column holds: its values, and how its text is read."""
+    """What a column holds, its values, what a message adds about them, and a note for the user."""
 
-    name: str
+    column: Column
     values: pa.ChunkedArray
-    read_as: ReadAs
     detail: str = ""
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def kind(self) -> str:
-        """Return number, flag, category, date or other."""
-        return self.read_as.kind
+    note: str = ""
 
 
 def learn(table: pa.Table, choices: Choices, text: Collection[str] = (), dialect: Dialect | None = None) -> Learned:
     """Learn how a table becomes numbers, or raise an error that names the wrong columns and says what to do.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        The table.
-    choices : Choices
-        The user's choices.
-    text : collection of str
-        The columns whose cells are text as in a CSV, so that their types are inferred.
-    dialect : Dialect, optional
-        The dialect of this text.
+    `text` are the columns whose cells are text as in a CSV, so that their types are inferred, and `dialect` is that of
+    this text.
     """
     names = feature_names(table.column_names, choices)
-    found = [_examine(table[name], name, choices, dialect or Dialect(), is_text=name in text) for name in names]
+    found = {name: _examine(name, table[name], choices, dialect, name in text) for name in names}
     notes = []
     if not choices.columns:
-        reasons = {column.name: _reason_to_leave_out(column, choices) for column in found}
-        notes = [reason for reason in reasons.values() if reason]
-        found = [column for column in found if not reasons[column.name]]
+        notes = [reason for name in names if (reason := _reason_to_leave_out(found[name], choices))]
+        found = {name: one for name, one in found.items() if not _reason_to_leave_out(one, choices)}
         if not found:
-            raise ValueError(f"No columns are left to cluster. {' '.join(map(_sentence, notes))}")
+            sentences = " ".join(note[0].upper() + note[1:] for note in notes)
+            raise ValueError(f"No columns are left to cluster. {sentences}")
     _refuse(found, choices)
-    missing = {column.name: count_missing(column.values, column.kind) for column in found}
-    _refuse_missing(missing, choices)
-    columns = tuple(_learn_column(column, choices, missing[column.name]) for column in found)
-    notes += [note for column in found for note in column.notes]
+    columns = tuple(_learn_column(one, choices) for one in found.values())
+    notes += [one.note for one in found.values() if one.note]
     others = {name: table[name] for name in (choices.id_col, choices.target) if name is not None}
     if choices.weight is not None:
-        others |= _weights(choices.weight, table, choices, dialect or Dialect(), text)
-    typed = pa.table({**others, **{column.name: column.values for column in found}})
+        others[choices.weight] = _weights(choices.weight, table, choices, dialect, text)
+    typed = pa.table({**others, **{name: one.values for name, one in found.items()}})
     return Learned(Conversion(columns, choices.id_col, choices.target, dialect), typed, notes)
 
 
 def _weights(
-    name: str, table: pa.Table, choices: Choices, dialect: Dialect, text: Collection[str]
-) -> dict[str, pa.ChunkedArray]:
+    name: str, table: pa.Table, choices: Choices, dialect: Dialect | None, text: Collection[str]
+) -> pa.ChunkedArray:
     """Return the column of weights, or raise an error if it holds anything else than numbers."""
-    found = _examine(table[name], name, choices, dialect, is_text=name in text)
-    if found.kind != "number" or (n_missing := count_missing(found.values, "number")):
-        what = f"{n_missing} missing values" if found.kind == "number" else f"values of another kind: {found.kind}"
+    found = _examine(name, table[name], choices, dialect, name in text)
+    kind = found.column.kind
+    if kind != "number" or (n_missing := count_missing(found.values, "number")):
+        what = f"{n_missing} missing values" if kind == "number" else f"values of another kind: {kind}"
         raise ValueError(f"The weight column {name!r} must hold a number in every row, and it holds {what}.")
-    return {name: found.values}
+    return found.values
 
 
 def feature_names(present: Sequence[str], choices: Choices) -> list[str]:
@@ -157,124 +123,108 @@ def feature_names(present: Sequence[str], choices: Choices) -> list[str]:
     return names
 
 
-def _examine(values: pa.ChunkedArray, name: str, choices: Choices, dialect: Dialect, *, is_text: bool) -> Found:
+def _examine(name: str, values: pa.ChunkedArray, choices: Choices, dialect: Dialect | None, is_text: bool) -> Found:
     """Find out what a column holds."""
     if not is_text:
-        return Found(name, values, ReadAs(kind_of(values.type)))
-    read_as, detail = infer(values, dialect), ""
-    notes: list[str] = []
-    if read_as.kind == "category":
+        return Found(Column(name, kind_of(values.type)), values)
+    dialect = dialect or Dialect()
+    column, detail, note = infer(name, values, dialect), "", ""
+    if column.kind == "category":
         code = code_of(values)
         if code is None:
-            return _text_or_numbers(values, name, choices, dialect)
+            return _text_or_numbers(name, values, choices, dialect)
         detail = f" (codes such as {code!r})"
-    cells = convert(values, read_as, dialect)
-    if read_as.kind == "date":
-        detail = f" ({read_as.date_form})"
-        notes += _date_notes(name, cells.values, values, read_as.date_form)
-    return Found(name, cells.values, read_as, detail, notes)
+    converted = convert(values, column, dialect).values
+    if column.kind == "date":
+        form = column.date_form
+        detail = f" ({form})"
+        if not form.startswith(ISO):
+            unclear = is_ambiguous(values.filter(pc.is_valid(converted)), form)
+            also = "; days and months could also be exchanged, so write 2024-12-31 to be certain" * unclear
+            note = f"dates in {name!r} are read as {form}{also}."
+    return Found(column, converted, detail, note)
 
 
-def _date_notes(name: str, dates: pa.ChunkedArray, text: pa.ChunkedArray, form: str) -> Iterator[str]:
-    """Yield a note on the form of dates, unless they are written as year-month-day."""
-    if form.startswith("year-month-day"):
-        return
-    known = text.filter(pc.is_valid(dates))
-    also = "; days and months could also be exchanged, so write 2024-12-31 to be certain"
-    yield f"dates in {name!r} are read as {form}{also * is_ambiguous(known, form)}."
-
-
-def _text_or_numbers(values: pa.ChunkedArray, name: str, choices: Choices, dialect: Dialect) -> Found:
+def _text_or_numbers(name: str, values: pa.ChunkedArray, choices: Choices, dialect: Dialect) -> Found:
     """Return a column of text; if most of its cells are numbers, others are missing values or an error."""
-    cells = mostly_numbers(values, dialect, MOST_NUMBERS if choices.one_hot else MANY_NUMBERS)
-    if cells is None:
-        read_as = ReadAs("category")
-        return Found(name, convert(values, read_as, dialect).values, read_as)
+    cells = convert(values, Column(name, "number"), dialect)
+    n_numbers = len(values) - cells.values.null_count
+    if n_numbers < (MOST_NUMBERS if choices.one_hot else MANY_NUMBERS) * (n_numbers + cells.n_wrong):
+        column = Column(name, "category")
+        return Found(column, convert(values, column, dialect).values)
     advice = choices.advice
-    message, word = describe_wrong(name, values, cells, "number", first_row=advice.first_row)
-    words = wrong_words(values, cells)
+    message, word = describe_wrong(name, values, cells, "number", advice.first_row)
+    words = pc.unique(values.filter(cells.wrong)).to_pylist()
     if not choices.impute or len(words) > MAX_WORDS:
         raise ValueError(
             f"{message}; use {advice.remedy(word)} or {advice.impute}, or {advice.drop} to leave the column out."
         )
-    return Found(
-        name, cells.values, ReadAs("number", missing=tuple(words)), notes=[f"{_lower(message)}; read as missing."]
-    )
+    note = f"{message[0].lower()}{message[1:]}; read as missing."
+    return Found(Column(name, "number", missing=tuple(words)), cells.values, note=note)
 
 
-def _reason_to_leave_out(column: Found, choices: Choices) -> str:
+def _reason_to_leave_out(found: Found, choices: Choices) -> str:
     """Return why a column is an index or an identifier, and not a feature; empty if it is a feature."""
-    keep = f"; use {choices.advice.columns} to choose columns{choices.advice.id_col.format(column.name)}."
-    if column.name in choices.unnamed:
-        return f"column {column.name!r} has no name in the file, so it is left out as an index{keep}"
-    if len(column.values) < MIN_ROWS:
+    name, kind, values = found.column.name, found.column.kind, found.values
+    if name in choices.unnamed:
+        reason = "has no name in the file, so it is left out as an index"
+    elif kind == "number" and counts_rows(to_numbers(values, kind)):
+        reason = "counts the rows, so it is left out as an index"
+    elif kind == "category" and _is_different_everywhere(values):
+        reason = "has a different text in every row, so it is left out as an identifier"
+    else:
         return ""
-    if column.kind == "number" and _counts_rows(column.values):
-        return f"column {column.name!r} counts the rows, so it is left out as an index{keep}"
-    if column.kind == "category" and not pa.types.is_dictionary(column.values.type):
-        text = to_text(column.values)
-        if not text.null_count and pc.count_distinct(text).as_py() == len(text):
-            return f"column {column.name!r} has a different text in every row, so it is left out as an identifier{keep}"
-    return ""
+    advice = choices.advice
+    return f"column {name!r} {reason}; use {advice.columns} to choose columns{advice.id_col.format(name)}."
 
 
-def _counts_rows(values: pa.ChunkedArray) -> bool:
-    """Return whether every value is the one before it plus 1."""
-    numbers = to_numbers(values, "number")
-    return bool(np.all(np.diff(numbers) == 1) and float(numbers[0]).is_integer())
+def _is_different_everywhere(values: pa.ChunkedArray) -> bool:
+    """Return whether a column of text, which nobody declared as categories, has no value twice."""
+    if len(values) < MIN_INDEX_ROWS or pa.types.is_dictionary(values.type):
+        return False
+    text = to_text(values)
+    return not text.null_count and pc.count_distinct(text).as_py() == len(text)
 
 
-def _refuse(found: Sequence[Found], choices: Choices) -> None:
-    """Raise an error if columns hold text, dates or other values whose conversion was not requested."""
+def _refuse(found: dict[str, Found], choices: Choices) -> None:
+    """Raise an error if columns hold values whose conversion was not requested, or gaps that may not be filled."""
     say = choices.advice
-    to_drop = f"{say.drop} to leave"
     for kind, allowed, what, advice in (
-        ("category", choices.one_hot, "text", f"Use {say.one_hot} to convert it to 0/1 columns, or {to_drop} it out."),
-        ("date", choices.dates, "dates", f"Use {say.dates} to convert them to days, or {to_drop} them out."),
-        ("other", False, "values that are not numbers", f"Use {to_drop} them out."),
+        ("category", choices.one_hot, "text", f"Use {say.one_hot} to convert it to 0/1 columns, or {say.drop}"),
+        ("date", choices.dates, "dates", f"Use {say.dates} to convert them to days, or {say.drop}"),
+        ("other", False, "values that are not numbers", f"Use {say.drop}"),
     ):
-        names = [column.name for column in found if column.kind == kind]
+        names = [repr(name) for name, one in found.items() if one.column.kind == kind]
         if names and not allowed:
-            quoted, verb = some([repr(name) for name in names]), f"hold{'s' * (len(names) == 1)}"
-            detail = next(column.detail for column in found if column.kind == kind)
-            raise ValueError(f"Column{plural(names)} {quoted} {verb} {what}{detail}. {advice}")
-
-
-def _refuse_missing(missing: dict[str, int], choices: Choices) -> None:
-    """Raise an error if values are missing and imputing was not requested."""
-    found = [f"{name!r} ({count:,})" for name, count in missing.items() if count]
-    if found and not choices.impute:
-        say, ending = choices.advice, plural(found)
+            ending, verb = ("s", "hold") if len(names) > 1 else ("", "holds")
+            detail = next(one.detail for one in found.values() if one.column.kind == kind)
+            it = "it" if kind == "category" else "them"
+            raise ValueError(f"Column{ending} {some(names)} {verb} {what}{detail}. {advice} to leave {it} out.")
+    missing = {name: count_missing(one.values, one.column.kind) for name, one in found.items()}
+    gaps = [f"{name!r} ({count:,})" for name, count in missing.items() if count]
+    if gaps and not choices.impute:
+        columns = f"column{'s' * (len(gaps) > 1)}"
         raise ValueError(
-            f"Values are missing in column{ending} {some(found)}. Use {say.impute} to fill them, or {say.drop} to "
-            f"leave the column{ending} out."
+            f"Values are missing in {columns} {some(gaps)}. Use {say.impute} to fill them, or {say.drop} to leave the "
+            f"{columns} out."
         )
 
 
-def _learn_column(found: Found, choices: Choices, n_missing: int) -> Column:
-    """Learn how to convert a column."""
-    name, kind, values, say = found.name, found.kind, found.values, choices.advice
-    form = found.read_as.date_form or "year-month-day"
-    if kind == "category":
+def _learn_column(found: Found, choices: Choices) -> Column:
+    """Learn the categories of a column, or the median that fills its gaps."""
+    column, values, say = found.column, found.values, choices.advice
+    if column.kind == "category":
         levels = sorted(str(value) for value in pc.unique(to_text(values)).to_pylist() if value is not None)
         if len(levels) > MAX_LEVELS:
             raise ValueError(
-                f"Column {name!r} has {len(levels):,} different values, more than the {MAX_LEVELS} that "
-                f"{say.one_hot} allows. Use {say.drop} to leave it out{say.id_col.format(name)}."
+                f"Column {column.name!r} has {len(levels):,} different values, more than the {MAX_LEVELS} that "
+                f"{say.one_hot} allows. Use {say.drop} to leave it out{say.id_col.format(column.name)}."
             )
-        return Column(name, kind, fills_gaps=choices.impute, levels=tuple(levels), n_missing=n_missing)
-    if not choices.impute:
-        return Column(name, kind, n_missing=0, date_form=form)
-    numbers = to_numbers(values, kind)
-    known = numbers[~np.isnan(numbers)]
-    if not len(known):
-        raise ValueError(f"Column {name!r} holds no values. Use {say.drop} to leave it out.")
-    return Column(name, kind, float(np.median(known)), True, (), n_missing, form, found.read_as.missing)
-
-
-def _sentence(note: str) -> str:
-    return note[0].upper() + note[1:]
-
-
-def _lower(message: str) -> str:
-    return message[0].lower() + message[1:]
+        column = replace(column, levels=tuple(levels))
+    elif choices.impute:
+        numbers = to_numbers(values, column.kind)
+        known = numbers[~np.isnan(numbers)]
+        if not len(known):
+            raise ValueError(f"Column {column.name!r} holds no values. Use {say.drop} to leave it out.")
+        column = replace(column, fill=float(np.median(known)))
+    return replace(column, fills_gaps=choices.impute, n_missing=count_missing(values, column.kind))

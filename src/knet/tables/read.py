@@ -9,15 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
 from knet.files import check_readable
-from knet.tables.cells import ReadAs, convert, describe_wrong, remedy
-from knet.tables.dialect import Dialect, TextOptions
-from knet.tables.formats import READ_TEXT, STDIN, check_suffix
+from knet.tables.cells import Column, convert, describe_wrong, remedy
+from knet.tables.dialect import TextOptions
+from knet.tables.formats import READ_JSON, READ_TEXT, STDIN, OpenTable, check_suffix
 
 OPTIONS_USED = {".xlsx": ("na", "header"), ".json": ("na",), ".jsonl": ("na",)}  # of TextOptions; text uses all
 
@@ -39,7 +38,7 @@ class Source(AbstractContextManager["Source"]):
     names, renamed, unnamed : list of str
         The column names; those that differ from the file because they are repeated, or missing there.
     dialect : Dialect or None
-        The dialect of a text file.
+        The dialect of a file whose cells are text (`is_text`), so that the types of the columns have to be inferred.
     recognised : str
         What was recognised and differs from a plain CSV, for a message; empty if nothing does.
     """
@@ -52,17 +51,15 @@ class Source(AbstractContextManager["Source"]):
             check_readable(Path(path))
         with _named(self.label):
             self.file = _open(path, self.suffix, options or TextOptions(), groups)
-            if self.file.is_empty:
-                self.file.close()
+            if not self.file.names:
+                self.close()
                 raise ValueError(f"{self.label} is empty.")
-        self.dialect: Dialect | None = self.file.dialect
-        self.recognised: str = self.file.recognised
+        self.dialect, self.recognised = self.file.dialect, self.file.recognised
+        self.is_text = self.dialect is not None
         self.unnamed = [f"unnamed_{j}" for j, name in enumerate(self.file.names) if not name]
         self.names, self.renamed = _unique([name or f"unnamed_{j}" for j, name in enumerate(self.file.names)])
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         """Close the file."""
         self.close()
 
@@ -71,67 +68,72 @@ class Source(AbstractContextManager["Source"]):
         self.file.close()
 
     @property
-    def is_text(self) -> bool:
-        """Return whether the cells are text, so that the types of the columns have to be inferred."""
-        return bool(self.file.is_text)
-
-    @property
     def share_read(self) -> float | None:
         """Return the share of the file that has been read, from 0 to 1; None if it is unknown."""
-        share: float | None = self.file.share_read
-        return share
+        return self.file.share_read()
 
-    def read(self, types: Mapping[str, ReadAs] | None = None) -> pa.Table:
+    def read(self, types: Mapping[str, Column] | None = None) -> pa.Table:
         """Return all rows; the cells of a text file stay text, except for the columns in `types`."""
         with _named(self.label):
-            batches = list(self.file.batches(self.names, self.names))
-            if not sum(len(batch) for batch in batches):
+            batches = list(self.file.tables(list(range(len(self.names)))))
+            if not sum(map(len, batches)):
                 raise ValueError(f"{self.label} has no rows.")
-            table = pa.concat_tables(batches)
-            return self._typed(table, types or {}, 1) if self.is_text else table
+            return self._typed(pa.concat_tables(batches).rename_columns(self.names), types or {}, 1)
 
-    def batches(self, types: Mapping[str, ReadAs]) -> Iterator[pa.Table]:
+    def batches(self, types: Mapping[str, Column]) -> Iterator[pa.Table]:
         """Yield the columns named in `types` as tables of bounded size; a text file is read as these types."""
-        first_row = 1
+        first_row, places = 1, {name: j for j, name in enumerate(self.names)}
         with _named(self.label):
-            for table in self.file.batches(self.names, list(types)):
-                yield self._typed(table, types, first_row) if self.is_text else table
+            for table in self.file.tables([places[name] for name in types]):
+                yield self._typed(table.rename_columns(list(types)), types, first_row)
                 first_row += len(table)
 
-    def _typed(self, table: pa.Table, types: Mapping[str, ReadAs], first_row: int) -> pa.Table:
+    def _typed(self, table: pa.Table, types: Mapping[str, Column], first_row: int) -> pa.Table:
         """Return the table with the text of some columns converted; the first wrong cell is an error."""
-        assert self.dialect is not None
-        columns = {name: table[name] for name in table.column_names}
-        for name, read_as in types.items():
-            cells = convert(table[name], read_as, self.dialect)
+        if self.dialect is None:
+            return table
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        for name, column in types.items():
+            cells = convert(table[name], column, self.dialect)
             if cells.n_wrong:
-                problem = describe_wrong(name, table[name], cells, read_as.kind, first_row=first_row, count=False)
-                option = remedy(problem[1])
+                message, word = describe_wrong(name, table[name], cells, column.kind, first_row, count=False)
+                option = remedy(word)
                 purpose = " if it means a missing value" if option.startswith("--na") else ""
-                raise ValueError(f"{problem[0]}; use {option}{purpose}.")
+                raise ValueError(f"{message}; use {option}{purpose}.")
             columns[name] = cells.values
         return pa.table(columns)
 
 
-def _open(path: str, suffix: str, options: TextOptions, groups: tuple[int, int] | None) -> Any:
-    """Open a file with the reader of its format."""
+def _open(path: str, suffix: str, options: TextOptions, groups: tuple[int, int] | None) -> OpenTable:
+    """Open a file with the reader of its format; each is imported when it is needed."""
     options.check()
-    if suffix in READ_TEXT:
-        from knet.tables.text import TextFile
-
-        return TextFile(path, suffix, options)
-    options.check_format(suffix, OPTIONS_USED.get(suffix, ()))
+    if suffix not in READ_TEXT:
+        options.check_format(suffix, OPTIONS_USED.get(suffix, ()))
+    if suffix in (*READ_TEXT, *READ_JSON):
+        return _open_stream(path, suffix, options)
     if suffix == ".xlsx":
-        from knet.tables.rows import ExcelFile
+        from knet.tables.json_excel import open_excel
 
-        return ExcelFile(path, suffix, options)
-    if suffix in (".json", ".jsonl"):
-        from knet.tables.rows import JsonFile
+        return open_excel(path, options)
+    from knet.tables.binary import open_binary
 
-        return JsonFile(path, suffix, options)
-    from knet.tables.binary import BinaryFile
+    return open_binary(path, suffix, groups)
 
-    return BinaryFile(path, suffix, groups)
+
+def _open_stream(path: str, suffix: str, options: TextOptions) -> OpenTable:
+    """Open a text or JSON file; it is closed if an error is raised."""
+    from knet.tables.text import TextStream, open_text
+
+    stream = TextStream(path, options.encoding)
+    try:
+        if suffix in READ_TEXT:
+            return open_text(stream, suffix, options)
+        from knet.tables.json_excel import open_json
+
+        return open_json(stream, suffix, options)
+    except BaseException:
+        stream.close()
+        raise
 
 
 def _unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -161,4 +163,4 @@ def _named(label: str) -> Iterator[None]:
         raise ValueError(f"The header of {label} cannot be read: {error}.") from error
     except (pa.ArrowException, ValueError) as error:  # the latter includes errors of decoding
         text = str(error)
-        raise ValueError(text if text.startswith(label) or label in text else f"{label}: {text}") from error
+        raise ValueError(text if label in text else f"{label}: {text}") from error

@@ -1,6 +1,6 @@
 """`Recipe`, the scikit-learn transformer that turns a table into numbers as the command line does."""
 
-import warnings
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,10 +11,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from knet.exceptions import KNetDataWarning, warn_user
+from knet.rows.kinds import admit, table_kind
 from knet.tables.cells import convert, describe_wrong
 from knet.tables.conversion import Conversion
 from knet.tables.dialect import Dialect
-from knet.tables.frames import to_arrow
+from knet.tables.json_excel import to_cell
 from knet.tables.learn import PYTHON, Choices, learn
 
 
@@ -25,6 +27,8 @@ class Recipe(TransformerMixin, BaseEstimator):
     missing values unless `impute` is. A column that counts the rows and a column with a different text in every row are
     left out, with a warning, unless `columns` names them.
 
+    A recipe is the transformer; what it learned is its `conversion_`, which model files store too.
+
     Parameters
     ----------
     columns : list of str, optional
@@ -34,7 +38,8 @@ class Recipe(TransformerMixin, BaseEstimator):
     impute : {"median"}, optional
         How to fill missing values: the median of the training rows; in categories, zeros.
     one_hot : bool, default=False
-        Convert text and categories to one 0/1 column per value; values not seen in training are encoded as zeros.
+        Convert text and categories to one 0/1 column per value; values not seen in training are encoded as zeros, with
+        a warning.
     dates : bool, default=False
         Convert dates and times to days since 1970.
     na : list of str, optional
@@ -105,7 +110,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         """
         if self.impute not in (None, "median"):
             raise ValueError(f"The 'impute' parameter of Recipe must be None or 'median'. Got {self.impute!r} instead.")
-        table, text = to_arrow(X)
+        table, text = _to_arrow(X)
         choices = Choices(
             columns=tuple(self.columns or ()),
             drop=tuple(self.drop or ()),
@@ -114,9 +119,9 @@ class Recipe(TransformerMixin, BaseEstimator):
             dates=self.dates,
             advice=PYTHON,
         )
-        learned = learn(table, choices, text, Dialect(na=tuple(self.na or ())) if text else None)
+        learned = learn(table, choices, text, self._dialect if text else None)
         for note in learned.notes:
-            warnings.warn(note[0].upper() + note[1:], UserWarning, stacklevel=2)
+            warn_user(note[0].upper() + note[1:], KNetDataWarning)
         self.conversion_ = learned.conversion
         self.feature_names_in_ = np.array(table.column_names, dtype=object)
         self.n_features_in_ = len(table.column_names)
@@ -125,19 +130,26 @@ class Recipe(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the rows as numbers, of shape (n_samples, number of output columns)."""
         check_is_fitted(self)
-        table, text = to_arrow(X)
-        types = self.conversion_.types(table.column_names)
-        dialect = self.conversion_.dialect or Dialect(na=tuple(self.na or ()))
-        columns = {}
-        for name, read_as in types.items():
-            values = table[name]
-            if name in text:
-                cells = convert(values, read_as, dialect)
+        table, text = _to_arrow(X)
+        columns = {name: table[name] for name in self.conversion_.types(table.column_names)}
+        for column in self.conversion_.columns:
+            if column.name in text:
+                cells = convert(table[column.name], column, self.conversion_.dialect or self._dialect)
                 if cells.n_wrong:
-                    raise ValueError(describe_wrong(name, values, cells, read_as.kind, first_row=0)[0] + ".")
-                values = cells.values
-            columns[name] = values
-        return self.conversion_.apply(pa.table(columns))
+                    raise ValueError(describe_wrong(column.name, table[column.name], cells, column.kind, 0)[0] + ".")
+                columns[column.name] = cells.values
+        unseen = Counter[str]()
+        rows = self.conversion_.apply(pa.table(columns), unseen)
+        for name, count in unseen.items():
+            what = "1 row has" if count == 1 else f"{count:,} rows have"
+            warn_user(
+                f"{what} a value in {name!r} that was not seen in training; it is encoded as zeros.", KNetDataWarning
+            )
+        return rows
+
+    @property
+    def _dialect(self) -> Dialect:
+        return Dialect(na=tuple(self.na or ()))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: `name`, or `name=value` for each category."""
@@ -149,3 +161,37 @@ class Recipe(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.allow_nan = True
         return tags
+
+
+def _to_arrow(X: Any) -> tuple[pa.Table, list[str]]:
+    """Return a table in memory as an Arrow table, and its columns of mixed Python values, which become text cells.
+
+    The columns of an array are called x0, x1, ...
+    """
+    rows = admit(X)
+    if table_kind(rows) == "pandas":
+        return _from_pandas(rows)
+    if table_kind(rows) is not None:
+        return (pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else pa.table(rows)), []
+    if getattr(rows, "ndim", 0) != 2 or rows.dtype.kind not in "biuf":
+        raise TypeError(
+            "X must be a pandas or polars DataFrame, an Arrow table, or a two-dimensional array of numbers. "
+            f"Got {type(X).__name__} instead."
+        )
+    return pa.table({f"x{j}": np.ascontiguousarray(column) for j, column in enumerate(rows.T)}), []
+
+
+def _from_pandas(X: Any) -> tuple[pa.Table, list[str]]:
+    """Return a pandas DataFrame as an Arrow table; columns of mixed objects become text cells."""
+    names = [str(name) for name in X.columns]
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"X has more than one column {repeated[0]!r}. Rename them first.")
+    columns, text = {}, []
+    for j, name in enumerate(names):
+        values = X.iloc[:, j]
+        try:
+            columns[name] = pa.chunked_array(pa.array(values, from_pandas=True))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            columns[name] = pa.chunked_array([pa.array([to_cell(value) for value in values], pa.string())])
+            text.append(name)
+    return pa.table(columns), text

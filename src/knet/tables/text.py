@@ -1,153 +1,83 @@
-"""CSV and other text tables: decompressed, decoded and divided into batches of text cells."""
+"""CSV and other text tables: decompressed, decoded and divided into blocks of whole rows, which Arrow parses.
+
+Arrow gets one block in memory at a time. A reader of Arrow's own would read ahead in a thread that can still call
+Python while the interpreter ends.
+"""
 
 import codecs
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from knet.tables.dialect import Dialect, TextOptions, recognise, recognise_encoding
-from knet.tables.formats import DELIMITERS, STDIN, compression_of
+from knet.tables.formats import COMPRESSIONS, DELIMITERS, STDIN, OpenTable
 
-BLOCK = 2**20  # bytes of text at a time
 BEGINNING = 2**17  # bytes from which the dialect is recognised
-HEADER_BYTES = 2**22  # a longer first line is an error
+BLOCK, LARGE_BLOCK = 2**20, 2**24  # bytes that are read at a time; if a row is longer
+MAX_HEADER, MAX_ROW = 2**22, 2**26  # characters; a longer first line or row is an error
+MAX_SHOWN = 80  # characters of a wrong row in a message
 
 
-class TextFile:
-    """A text table on disk or on standard input; the dialect is recognised at once, the rows are read on request.
+class TextStream:
+    """The decoded text of a file or of standard input, read block by block.
 
-    Parameters
-    ----------
-    path : str
-        The file, or "-" for standard input.
-    suffix : str
-        The format: .csv, .tsv or .txt.
-    options : TextOptions
-        What the user says about the dialect.
+    `text` is what has been read and not yet been used, and `is_complete` says whether that is the rest of the file.
     """
 
-    is_text = True
+    def __init__(self, path: str, encoding: str | None = None) -> None:
+        self.path, self.encoding = path, encoding or ""
+        self.raw: IO[bytes] = sys.stdin.buffer if path == STDIN else open(path, "rb")
+        compression = COMPRESSIONS.get(Path(path).suffix.lower())
+        self.source = self.raw if compression is None else pa.CompressedInputStream(self.raw, compression)
+        self.decoder: codecs.IncrementalDecoder | None = None
+        self.text, self.is_complete = "", False
 
-    def __init__(self, path: str, suffix: str, options: TextOptions) -> None:
-        self.path = path
-        self.file = InputFile(path)
-        self.stream = self.file.stream
-        with closed_on_error(self.file):
-            self._recognise(suffix, options)
-
-    def _recognise(self, suffix: str, options: TextOptions) -> None:
-        """Recognise the encoding and the dialect, and read the header."""
-        start = self.stream.peek(BEGINNING)
-        encoding = options.encoding or recognise_encoding(start)
-        if start.startswith(codecs.BOM_UTF8):
-            self.stream.read(len(codecs.BOM_UTF8))
-        if codecs.lookup(encoding).name != "utf-8":
-            self.stream = as_utf8(self.stream, encoding)
+    def read_more(self) -> None:
+        """Add the next bytes to the text; the first ones decide the encoding, unless it was given."""
         try:
-            text, complete = self._beginning()
-        except UnicodeDecodeError as error:
-            raise ValueError(_not_text(encoding, error)) from error
-        usual = Dialect(DELIMITERS.get(suffix, ","))
-        found = recognise(text, encoding, complete=complete, usual=usual, options=options, spaces=suffix == ".txt")
-        self.dialect, self.is_empty = found.dialect, not found.first
-        self.recognised = found.dialect.differences(usual, options)
-        self.stream.read(len(text[: found.header_length].encode()))
-        header = found.dialect.header
-        self.names = [name.strip() if header else f"x{j}" for j, name in enumerate(found.first)]
-
-    def _beginning(self) -> tuple[str, bool]:
-        """Return the beginning of the text with at least one whole line, and whether it is the whole text."""
-        size = BEGINNING
-        while True:
-            start = self.stream.peek(size)
-            complete = len(start) < size
-            if complete or b"\n" in start or b"\r" in start:
-                return codecs.getincrementaldecoder("utf-8")().decode(start), complete
-            if size >= HEADER_BYTES:
-                raise ValueError(f"the first line has more than {HEADER_BYTES:,} bytes: a line end is missing.")
-            size *= 4
-
-    def batches(self, names: Sequence[str], only: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the columns in `only` as text, in tables of bounded size; a wrong number of fields is an error."""
-        bad: list[pa_csv.InvalidRow] = []
-
-        def note(row: pa_csv.InvalidRow) -> str:
-            bad.append(row)
-            return "error"
-
-        options = {
-            "read_options": pa_csv.ReadOptions(column_names=list(names), use_threads=False, block_size=BLOCK),
-            "parse_options": pa_csv.ParseOptions(
-                delimiter=self.dialect.sep,
-                quote_char=self.dialect.quote,
-                newlines_in_values=True,
-                invalid_row_handler=note,
-            ),
-            "convert_options": pa_csv.ConvertOptions(
-                column_types={name: pa.string() for name in only}, include_columns=list(only)
-            ),
-        }
+            data = self.source.read(min(max(BLOCK, len(self.text)), LARGE_BLOCK) if self.decoder else BEGINNING)
+        except OSError as error:
+            if self.source is self.raw:
+                raise
+            raise ValueError(f"The file is damaged or not compressed: {error}.") from error
+        if self.decoder is None:
+            self.encoding = self.encoding or recognise_encoding(data)
+            self.decoder = codecs.getincrementaldecoder(self.encoding)()
+            data = data.removeprefix(codecs.BOM_UTF8)
         try:
-            for batch in pa_csv.open_csv(self.stream, **options):
-                yield pa.Table.from_batches([batch])
-        except UnicodeDecodeError as error:
-            raise ValueError(_not_text(self.dialect.encoding, error)) from error
-        except pa.ArrowInvalid as error:
-            if "Empty CSV file" in str(error):
-                return
-            raise ValueError(self._explain(str(error), bad, names)) from error
+            self.text += self.decoder.decode(data, final=not data)
+        except UnicodeError as error:
+            problem = re.sub(r" in position [0-9-]+", "", str(error))  # it counts from the block
+            is_utf8 = codecs.lookup(self.encoding).name == "utf-8"
+            name, other = ("UTF-8", "cp1252") if is_utf8 else (self.encoding, "latin-1")
+            message = f"The file is not {name} text: {problem}. Use another encoding, for example --encoding {other}."
+            raise ValueError(message) from error
+        self.is_complete = not data
 
-    def _explain(self, message: str, bad: Sequence[Any], names: Sequence[str]) -> str:
-        """Return an error message that names the row or the column."""
-        if bad:
-            row, width = bad[0], len(names)
-            place = f"Row {row.number}" if row.number else "A row"
-            first = "header" if self.dialect.header else "first row"
-            fields = f"{row.actual_columns} field{'s' * (row.actual_columns != 1)}"
-            return f"{place} has {fields} but the {first} has {width}: {row.text[:80]!r}"
-        if found := re.search(r"In CSV column #(\d+): (.*)", message, re.DOTALL):
-            name = names[int(found[1])]
-            if "UTF8" in found[2]:
-                return f"column {name!r} is not UTF-8 text. Use --encoding, for example --encoding cp1252."
-            return f"column {name!r}: {found[2]}"
-        return message
+    def blocks(self, find_end: Callable[[str], int]) -> Iterator[str]:
+        """Yield the rest of the text in blocks of whole rows; `find_end` returns where the last one of a text ends."""
+        while self.text or not self.is_complete:
+            if not self.is_complete:
+                self.read_more()
+            if self.is_complete and not self.text.endswith("\n"):
+                self.text += "\n"
+            end = find_end(self.text)
+            if self.is_complete and end < len(self.text):
+                raise ValueError(f"A quote is not closed in the row {self.text[end : end + MAX_SHOWN]!r}.")
+            if not end and len(self.text) > MAX_ROW:
+                raise ValueError(f"A row has more than {MAX_ROW:,} characters: a line end or a quote is missing.")
+            block, self.text = self.text[:end], self.text[end:]
+            if block:
+                yield block
 
-    @property
-    def share_read(self) -> float | None:
-        """Return the share of the file that has been read, from 0 to 1; None if it is unknown."""
-        return self.file.share_read
-
-    def close(self) -> None:
-        """Close the file; standard input stays open."""
-        self.file.close()
-
-
-def _not_text(encoding: str, error: UnicodeDecodeError) -> str:
-    return f"The file is not {encoding} text: {error}. Use another --encoding, such as latin-1."
-
-
-class InputFile:
-    """A file or standard input, opened for reading, and the stream of its decompressed bytes."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.raw: IO[bytes] = _stdin() if path == STDIN else open(path, "rb")
-        compression = compression_of(path)
-        source = self.raw if compression is None else pa.CompressedInputStream(self.raw, compression)
-        self.stream = ByteStream(source.read)
-
-    @property
     def share_read(self) -> float | None:
         """Return the share of the file that has been read, from 0 to 1; None for standard input."""
-        if self.path == STDIN:
-            return None
-        size = Path(self.path).stat().st_size
+        size = 0 if self.path == STDIN else Path(self.path).stat().st_size
         return min(1.0, self.raw.tell() / size) if size else None
 
     def close(self) -> None:
@@ -156,74 +86,80 @@ class InputFile:
             self.raw.close()
 
 
-@contextmanager
-def closed_on_error(file: InputFile) -> Iterator[None]:
-    """Close a file if an error is raised inside."""
+def open_text(stream: TextStream, suffix: str, options: TextOptions) -> OpenTable:
+    """Recognise the dialect of a text table and read its header."""
+    _read_beginning(stream)
+    text, usual = stream.text, Dialect(DELIMITERS.get(suffix, ","))
+    found = recognise(
+        text, stream.encoding, complete=stream.is_complete, usual=usual, options=options, spaces=suffix == ".txt"
+    )
+    stream.text, dialect = text[found.header_length :], found.dialect
+    names = [name.strip() if dialect.header else f"x{j}" for j, name in enumerate(found.first)]
+
+    def tables(positions: list[int]) -> Iterator[pa.Table]:
+        n_rows = 0
+        for block in stream.blocks(record_ends(dialect)):
+            if block.strip("\r\n"):
+                table = _parse(block, len(names), positions, dialect, n_rows)
+                n_rows += len(table)
+                yield table
+
+    return OpenTable(names, tables, stream.share_read, stream.close, dialect, dialect.differences(usual, options))
+
+
+def _read_beginning(stream: TextStream) -> None:
+    """Read enough of the text to recognise the dialect, with at least one whole line."""
+    while not stream.is_complete and (len(stream.text) < BEGINNING or not re.search(r"[\r\n]", stream.text)):
+        if len(stream.text) > MAX_HEADER:
+            raise ValueError(f"the first line has more than {MAX_HEADER:,} characters: a line end is missing.")
+        stream.read_more()
+
+
+def record_ends(dialect: Dialect) -> Callable[[str], int]:
+    r"""Return a function that finds where the last whole row of a text ends; line ends inside of quotes end no row.
+
+    Examples
+    --------
+    >>> record_ends(Dialect())('1,2\n3,"a\nb')
+    4
+    """
+    sep, quote = re.escape(dialect.sep), re.escape(dialect.quote)
+    rest = rf"[^{sep}\r\n]*+"
+    field = rf"(?:{quote}(?:[^{quote}]++|{quote}{quote})*+{quote}{rest}|(?!{quote}){rest})"
+    rows = re.compile(rf"(?:(?:{field}{sep})*+{field}(?:\r?\n|\r(?!\Z)))*+")
+
+    def find_end(text: str) -> int:
+        if dialect.quote not in text:  # the fast way; a final \r may be half of a line end
+            return max(text.rfind("\n"), text.rfind("\r", 0, -1)) + 1
+        found = rows.match(text)
+        return found.end() if found else 0
+
+    return find_end
+
+
+def _parse(block: str, width: int, positions: Sequence[int], dialect: Dialect, first_row: int) -> pa.Table:
+    """Return columns of a block of rows as text; a wrong number of fields is an error."""
+    wrong: list[pa_csv.InvalidRow] = []
+
+    def note(row: pa_csv.InvalidRow) -> str:
+        wrong.append(row)
+        return "error"
+
+    data, names, wanted = block.encode(), [str(j) for j in range(width)], [str(j) for j in positions]
     try:
-        yield
-    except BaseException:
-        file.close()
-        raise
-
-
-class ByteStream:
-    """Bytes whose beginning can be looked at before it is read; Arrow accepts it as a file."""
-
-    closed = False
-
-    def __init__(self, source: Callable[[int], bytes]) -> None:
-        self.source = source
-        self.buffer = b""
-
-    def peek(self, size: int) -> bytes:
-        """Return the next bytes without reading them; fewer only at the end."""
-        while len(self.buffer) < size and (more := self.source(size - len(self.buffer))):
-            self.buffer += more
-        return self.buffer[:size]
-
-    def read(self, size: int = BLOCK) -> bytes:
-        """Return the next bytes, at most `size`; none only at the end."""
-        data = self.buffer or self.source(size)
-        self.buffer = data[size:]
-        return data[:size]
-
-    def blocks(self) -> Iterator[bytes]:
-        """Yield the rest of the bytes."""
-        while block := self.read():
-            yield block
-
-    def lines(self) -> Iterator[bytes]:
-        """Yield the rest of the lines, without their ends."""
-        rest = b""
-        for block in self.blocks():
-            *lines, rest = (rest + block).split(b"\n")
-            yield from lines
-        yield rest
-
-    def readable(self) -> bool:
-        """Return True, as Arrow asks every file."""
-        return True
-
-    def close(self) -> None:
-        """Do nothing: the owner closes the file."""
-
-
-def as_utf8(stream: ByteStream, encoding: str) -> ByteStream:
-    """Return the rest of a stream, turned from an encoding into UTF-8."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-
-    def decoded(size: int) -> bytes:
-        while data := stream.read(size):
-            if text := decoder.decode(data):
-                return text.encode()
-        return decoder.decode(b"", final=True).encode()
-
-    return ByteStream(decoded)
-
-
-def _stdin() -> IO[bytes]:
-    """Return standard input, unbuffered: a reader in another thread must not hold its lock when the program ends."""
-    try:
-        return cast("IO[bytes]", open(sys.stdin.fileno(), "rb", buffering=0, closefd=False))
-    except (OSError, ValueError):  # not a file, as in a test
-        return sys.stdin.buffer
+        return pa_csv.read_csv(
+            pa.BufferReader(data),
+            pa_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
+            pa_csv.ParseOptions(
+                delimiter=dialect.sep, quote_char=dialect.quote, newlines_in_values=True, invalid_row_handler=note
+            ),
+            pa_csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted),
+        )
+    except pa.ArrowInvalid as error:
+        if not wrong:
+            raise
+        row, first = wrong[0], "header" if dialect.header else "first row"
+        raise ValueError(
+            f"Row {first_row + row.number:,} has {row.actual_columns} field{'s' * (row.actual_columns != 1)} but the "
+            f"{first} has {width}: {row.text[:MAX_SHOWN]!r}"
+        ) from error

@@ -4,6 +4,7 @@ import csv
 import io
 import os
 import sys
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
@@ -63,33 +65,39 @@ class Sink:
             self.kept.clear()
 
     def _write_arrays(self) -> None:
-        """Write all rows as NumPy arrays."""
+        """Write all rows as NumPy arrays, never as pickled objects."""
         table = pa.concat_tables(self.kept)
-        columns = {name: table[name].to_numpy() for name in table.column_names}
-        if self.suffix == ".npz":
-            np.savez(self.handle, **columns)
-        else:
-            arrays = list(columns.values())
-            np.save(self.handle, arrays[0] if len(arrays) == 1 else np.column_stack(arrays), allow_pickle=False)
+        arrays = {name: _to_array(table[name]) for name in table.column_names}
+        if self.suffix == ".npy":
+            values = list(arrays.values())
+            np.save(self.handle, values[0] if len(values) == 1 else np.column_stack(values), allow_pickle=False)
+            return
+        with zipfile.ZipFile(self.handle, "w") as archive:  # np.savez allows no column called "file"
+            for name, values in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, values, allow_pickle=False)
+
+
+def _to_array(column: pa.ChunkedArray) -> Any:
+    """Return a column as an array; text becomes NumPy's own type for text."""
+    array = column.to_numpy()
+    if array.dtype.kind != "O":
+        return array
+    return np.array(pc.fill_null(column.cast(pa.string()), "").to_pylist(), dtype=np.str_)
 
 
 def _csv_bytes(table: pa.Table, delimiter: str) -> bytes:
     """Return rows as text; text is quoted only if a value contains a quote, a delimiter or a line end."""
-    try:
-        return _to_csv(table, delimiter, "none")
-    except pa.ArrowInvalid:
-        pass
-    try:
-        return _to_csv(table, delimiter, "needed")
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"The rows cannot be written as text: {error}. Write .parquet or .feather instead.") from error
-
-
-def _to_csv(table: pa.Table, delimiter: str, quoting_style: str) -> bytes:
-    buffer = io.BytesIO()
-    options = pa_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting_style)
-    pa_csv.write_csv(table, buffer, options)
-    return buffer.getvalue()
+    problem: Exception | None = None
+    for quoting in ("none", "needed"):
+        buffer = io.BytesIO()
+        try:
+            options = pa_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting)
+            pa_csv.write_csv(table, buffer, options)
+            return buffer.getvalue()
+        except pa.ArrowInvalid as error:
+            problem = error
+    raise ValueError(f"The rows cannot be written as text: {problem}. Write .parquet or .feather instead.") from problem
 
 
 def write_batches(batches: Iterator[pa.Table], path: Path | None, *, force: bool = False) -> int:
