@@ -86,8 +86,8 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         Rows to train on: a count, a fraction, or "auto": with sigma="auto" up to 20,000 rows, of which Algorithm 1 uses
         2,000; otherwise enough for their spectrum to be close to that of all rows.
     n_init : int, default=4
-        Restarts if sigma is "median" or a number; of those that converge, the one with the largest HSIC is kept. From
-        the start of sigma="auto" one is enough.
+        Restarts if sigma is "median" or a number; the one with the largest HSIC is kept. From the start of sigma="auto"
+        one is enough.
     max_iter : int, default=15
         Maximum number of iterations; each is a theta-step and a U-step.
     tol : float, default=0.05

@@ -83,7 +83,6 @@ class Settings:
                 laplacian=make_laplacian,
                 lambda_rule=balanced_lambda if isinstance(lam, str) else constant_lambda(float(lam)),
                 max_iter=int(params["max_iter"]),
-                tol=params["tol"],
             ),
         )
 

@@ -93,8 +93,9 @@ class Trainer:
         run.store_embedding()
         seed = int(self.rng.randint(2**31 - 1))
         keeper = NearStart(self.X, labels, self.settings.n_clusters, seed, run.nets.encoder, U)
-        for iteration in run.iterations():
-            if not keeper.see(iteration, run.nets.encoder):
+        for iteration in run.iterations(self.settings.tol):
+            agrees = keeper.see(iteration, run.nets.encoder)
+            if self.report(iteration.row()) or not agrees:
                 break
         kept = keeper.kept
         n_left = len(run.history) - kept.iteration  # iterations after the kept one
@@ -102,29 +103,32 @@ class Trainer:
         return Trained(kept.encoder, run.sigma, kept.U, kept.iteration, run.history, kept.centers, _stacked(stored))
 
     def _from_eigenvectors(self, U: Tensor) -> Trained:
-        """Run Algorithm 1 as in the paper, several times from other weights, and keep the best run.
+        """Run Algorithm 1 as in the paper, from several initial weights, and keep the largest HSIC.
 
-        The largest HSIC is the best, but a run whose K_U has not converged is not a result of the algorithm: its HSIC
-        comes from more iterations, and would often exceed that of a run that has converged to better clusters.
+        The runs go on until K_U has converged in all of them: HSIC still rises after that, so that it can only be
+        compared after the same number of iterations.
         """
-        runs: list[Run] = []
-        while len(runs) < self.settings.n_init and not (runs and runs[-1].stopped):
-            runs.append(Run(self, U))
-            for iteration in runs[-1].iterations():
-                runs[-1].U = iteration.U
-        best = max(runs, key=lambda run: (run.has_converged, run.history[-1]["hsic"]))
-        if not (best.has_converged or runs[-1].stopped):
+        settings = self.settings
+        runs = [Run(self, U) for _ in range(settings.n_init)]
+        for _ in zip(*(run.iterations(tol=0.0) for run in runs), strict=True):
+            best = max(runs, key=lambda run: run.last.hsic)
+            change = max(run.last.u_change for run in runs)
+            if self.report(best.last.row()) or change < settings.tol:
+                break
+        else:
             warn_user(
-                f"Stopped after max_iter={self.settings.max_iter} with U still changing by "
-                f"{best.history[-1]['u_change']:.2g} (tol={self.settings.tol:g}). Increase max_iter or tol.",
+                f"Stopped after max_iter={settings.max_iter} with U still changing by {change:.2g} "
+                f"(tol={settings.tol:g}). Increase max_iter or tol.",
                 KNetConvergenceWarning,
             )
-        stored = _stacked(best.stored)
-        return Trained(best.nets.encoder, best.sigma, best.U, len(best.history), best.history, None, stored)
+        last, stored = best.last, _stacked(best.stored)
+        return Trained(best.nets.encoder, best.sigma, last.U, last.index, best.history, None, stored)
 
 
 class Run:
     """A run of Algorithm 1 from U, with new networks, and what is recorded of it."""
+
+    last: Iteration
 
     def __init__(self, trainer: Trainer, U: Tensor) -> None:
         self.trainer, self.U = trainer, U
@@ -132,27 +136,18 @@ class Run:
         self.sigma = self._embedded_sigma()
         self.history: list[dict[str, float]] = []
         self.stored: list[Floats] = []
-        self.stopped = False  # whether the caller asked to stop
         self.store_embedding()
 
-    def iterations(self) -> Iterator[Iteration]:
-        """Yield the iterations, which train the networks in place, until the caller asks to stop."""
-        trainer, settings = self.trainer, self.trainer.settings
-        theta_step = settings.make_theta_step(self.sigma)
-        for iteration in settings.alternate(
-            trainer.core, self.nets, self.U, theta_step=theta_step, generator=trainer.generator
-        ):
+    def iterations(self, tol: float) -> Iterator[Iteration]:
+        """Yield the iterations, which train the networks in place, until U changes by less than `tol`."""
+        settings, generator = self.trainer.settings, self.trainer.generator
+        step = settings.make_theta_step(self.sigma)
+        core = self.trainer.core
+        for iteration in settings.alternate(core, self.nets, self.U, theta_step=step, tol=tol, generator=generator):
+            self.last = iteration
             self.history.append(iteration.row())
             self.store_embedding()
-            self.stopped = trainer.report(iteration.row())
             yield iteration
-            if self.stopped:
-                return
-
-    @property
-    def has_converged(self) -> bool:
-        """Whether the last iteration changed U by less than the tolerance."""
-        return self.history[-1]["u_change"] < self.trainer.settings.tol
 
     @torch.no_grad()
     def store_embedding(self) -> None:
