@@ -18,7 +18,7 @@ MIN_CONFIDENCE = 0.5  # a label below it is more likely wrong than right
 DOUBTFUL = 0.7  # a label below it is doubtful, in reports and summaries
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certainty:
     """The sharpness of the memberships [PROBA] and the familiarity [FAMILIAR], as functions of scaled rows.
 

@@ -29,7 +29,7 @@ KERNEL_VALUES = 2**20  # values of a block of kernel rows, which should stay in 
 TORCH_BLOCKS = 16  # blocks of a network that is not entered by several threads: it uses threads itself
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clusters:
     """Cluster centres in the embedding, and what is computed from them.
 
@@ -81,7 +81,7 @@ class Clusters:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Predictor:
     """All that new rows need, and nothing that grows with the training rows.
 

@@ -19,7 +19,7 @@ from knet.rows.numbers import float_dtype
 MAX_SHIFT = 100.0  # means in standard deviations up to which a product of unscaled rows loses no digits that matter
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Preparation:
     """Rows get length 1 if the metric is cosine; their columns are scaled and, if there are many, projected.
 

@@ -17,7 +17,7 @@ TAIL_ROWS = 20_000  # rows in the sample that decides which columns have heavy t
 HEAVY_TAIL = 2.0  # absolute skewness above which a column is compressed; that of an exponential distribution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scaling:
     """Columns with heavy tails are compressed to asinh((x - center) / width); then each becomes (x - shift) / scale.
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
@@ -18,6 +17,7 @@ from knet.arrays import Floats, Labels
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.prepare.preparation import Preparation
 from knet.rows.dense import DenseRows, Rows
+from knet.rows.index_columns import looks_like_index
 from knet.rows.kinds import quoted, some
 from knet.start.candidates import GRAPH_NEIGHBORS, SAMPLE_ROWS, Pool
 from knet.start.judge import JUDGE_NEIGHBORS, Judge, Verdict
@@ -31,7 +31,6 @@ REPRODUCED = 0.98  # share of the rows whose cluster follows from a column
 REST_NEIGHBORS = 5
 SHOWN = 0.1  # of the way from chance to certainty: below it, columns do not show the clusters
 INDEX_ROWS = 65_536  # rows in which an index is looked for
-MIN_INDEX_ROWS = 10  # with fewer rows whole numbers may be in order by chance
 
 
 def warn_about(messages: Iterable[str]) -> None:
@@ -135,28 +134,14 @@ def deciding_column(X: Floats, labels: Labels, names: Sequence[str] | None) -> l
 def index_columns(X: Any, names: Sequence[str] | None) -> list[str]:
     """Return a message for columns of whole numbers that count the rows, in order or shuffled, or grow in every row."""
     seen = np.asarray(X[:INDEX_ROWS])
-    if len(seen) < MIN_INDEX_ROWS or seen.shape[1] < 2:
+    if seen.shape[1] < 2:
         return []
-    found = [j for j in range(seen.shape[1]) if _is_index(seen[:, j], is_all=len(seen) == len(X))]
+    found = [j for j in range(seen.shape[1]) if looks_like_index(seen[:, j], is_all=len(seen) == len(X))]
     if not found or len(found) == seen.shape[1]:  # a table of ranks
         return []
     listed = some([quoted(names, j) for j in found])
     plural, verb = ("s", "look") if len(found) > 1 else ("", "looks")
     return [f"Column{plural} {listed} {verb} like an index or an identifier of the rows. Leave it out before fitting."]
-
-
-def _is_index(values: NDArray[np.generic], *, is_all: bool) -> bool:
-    """Say whether a column of numbers identifies its rows."""
-    first = values[:MIN_INDEX_ROWS].astype(np.float64)
-    if not (first == np.floor(first)).all() or len(np.unique(first)) < len(first):
-        return False
-    numbers = values.astype(np.float64)
-    if not (numbers == np.floor(numbers)).all():
-        return False
-    steps = np.diff(numbers)
-    if (steps > 0).all():
-        return True
-    return is_all and numbers.max() - numbers.min() == len(numbers) - 1 and bool((np.diff(np.sort(numbers)) == 1).all())
 
 
 def _table_columns(names: Sequence[str] | None, n_columns: int) -> dict[str, list[int]]:

@@ -1,7 +1,9 @@
 """Table files: reading, writing (a file is written completely or not at all), and converting columns to numbers.
 
 `terminal`, `formats` and `dialect` do not need Arrow, and only `recipe` needs scikit-learn: `knet.tables.Recipe`, the
-transformer for DataFrames, is imported when it is first used. Imports `exceptions`, `files`, `arrays` and `rows`.
+transformer for DataFrames, is imported when it is first used.
+
+Imports `arrays`, `exceptions`, `files` and `rows`.
 """
 
 from typing import TYPE_CHECKING, Any

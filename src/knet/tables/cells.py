@@ -113,8 +113,8 @@ def describe_wrong(
     assert cells.wrong is not None
     position = int(np.flatnonzero(cells.wrong.to_numpy())[0])
     value, n_wrong = str(text[position].as_py()), cells.n_wrong if count else 1
-    one, many = KIND_WORDS[kind]
-    problem = f"{'1' if count else 'a'} value that is not {one}: "
+    single, many = KIND_WORDS[kind]
+    problem = f"{'1' if count else 'a'} value that is not {single}: "
     if n_wrong > 1:
         problem = f"{n_wrong:,} values that are not {many}: first "
     shown = value if len(value) <= MAX_SHOWN else f"{value[:MAX_SHOWN]}..."
