@@ -85,21 +85,17 @@ def learn(table: pa.Table, choices: Choices, text: Collection[str] = (), dialect
     notes = []
     if not choices.columns:
         notes = [reason for name in names if (reason := _reason_to_leave_out(found[name], choices))]
-        found = {
-            name: found_column
-            for name, found_column in found.items()
-            if not _reason_to_leave_out(found_column, choices)
-        }
+        found = {name: item for name, item in found.items() if not _reason_to_leave_out(item, choices)}
         if not found:
             sentences = " ".join(note[0].upper() + note[1:] for note in notes)
             raise ValueError(f"No columns are left to cluster. {sentences}")
     _refuse(found, choices)
-    columns = tuple(_learn_column(found_column, choices) for found_column in found.values())
-    notes += [found_column.note for found_column in found.values() if found_column.note]
+    columns = tuple(_learn_column(item, choices) for item in found.values())
+    notes += [item.note for item in found.values() if item.note]
     others = {name: table[name] for name in (choices.id_col, choices.target) if name is not None}
     if choices.weight is not None:
         others[choices.weight] = _weights(choices.weight, table, choices, dialect, text)
-    typed = pa.table({**others, **{name: found_column.values for name, found_column in found.items()}})
+    typed = pa.table({**others, **{name: item.values for name, item in found.items()}})
     return Learned(Conversion(columns, choices.id_col, choices.target, dialect), typed, notes)
 
 
@@ -198,15 +194,13 @@ def _refuse(found: dict[str, Found], choices: Choices) -> None:
         ("date", choices.dates, "dates", f"Use {say.dates} to convert them to days, or {say.drop}"),
         ("other", False, "values that are not numbers", f"Use {say.drop}"),
     ):
-        names = [repr(name) for name, found_column in found.items() if found_column.column.kind == kind]
+        names = [repr(name) for name, item in found.items() if item.column.kind == kind]
         if names and not allowed:
             ending, verb = ("s", "hold") if len(names) > 1 else ("", "holds")
-            detail = next(found_column.detail for found_column in found.values() if found_column.column.kind == kind)
+            detail = next(item.detail for item in found.values() if item.column.kind == kind)
             it = "it" if kind == "category" else "them"
             raise ValueError(f"Column{ending} {some(names)} {verb} {what}{detail}. {advice} to leave {it} out.")
-    missing = {
-        name: count_missing(found_column.values, found_column.column.kind) for name, found_column in found.items()
-    }
+    missing = {name: count_missing(item.values, item.column.kind) for name, item in found.items()}
     gaps = [f"{name!r} ({count:,})" for name, count in missing.items() if count]
     if gaps and not choices.impute:
         columns = f"column{'s' * (len(gaps) > 1)}"
