@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 
 from knet import KNet
 from knet.datasets import make_moon
-from knet.show import plots
+from knet import plots
 
 # %%
 # Two interleaved parabolas: k-means cuts through both of them, because it draws straight borders.

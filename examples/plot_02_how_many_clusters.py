@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import load_wine
 
 from knet import scan
-from knet.show import plots
+from knet import plots
 
 # %%
 # Chemical measurements of 178 wines. The scan clusters random halves of the rows and compares the results

@@ -13,7 +13,7 @@ from sklearn.datasets import make_moons
 
 from knet import KNet
 from knet.metrics import accuracy
-from knet.show import plots
+from knet import plots
 
 # %%
 # Two moons with so much noise that they touch, and a few rows far away from both.

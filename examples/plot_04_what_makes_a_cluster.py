@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_wine
 
 from knet import KNet
-from knet.show import plots
+from knet import plots
 
 # %%
 # Chemical measurements of 178 wines.

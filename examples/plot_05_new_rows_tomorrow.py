@@ -14,7 +14,7 @@ import numpy as np
 
 from knet import KNet, load
 from knet.datasets import make_spirals
-from knet.show import plots
+from knet import plots
 
 # %%
 # Today: fit and save. The file has numbers and JSON, no pickle, so that loading it runs no code.

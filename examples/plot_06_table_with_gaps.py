@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from knet import KNet
 from knet.metrics import nmi
-from knet.show import plots
+from knet import plots
 from knet.tables import Recipe
 
 # %%

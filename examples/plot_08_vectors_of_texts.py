@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from knet import KNet
 from knet.metrics import nmi
-from knet.show import plots
+from knet import plots
 
 # %%
 # Real texts that are at hand: what four libraries write about their functions.

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 from knet import KNet
 from knet.datasets import make_spirals
-from knet.show import plots
+from knet import plots
 
 # %%
 # 3,000 rows, of which nine have a label: three from each arm.

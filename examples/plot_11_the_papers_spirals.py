@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from knet import Advanced, KNet
 from knet.datasets import make_spirals
 from knet.metrics import nmi
-from knet.show import plots
+from knet import plots
 
 # %%
 # 30,000 rows; the network is trained on one percent of them and labels all.

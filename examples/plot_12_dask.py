@@ -13,7 +13,7 @@ import numpy as np
 from knet import KNet
 from knet.datasets import make_spirals
 from knet.metrics import nmi
-from knet.show import plots
+from knet import plots
 
 # %%
 # A lazy array of 400,000 rows in 16 blocks. With ``dask.dataframe.read_parquet("big/")`` the rest of this page is
