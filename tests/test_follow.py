@@ -17,7 +17,6 @@ from knet.start import choice
 from knet.start.choice import Choice
 from knet.start.judge import Verdict
 from knet.train import follow as follow_module
-from knet.train.algorithm_1 import Iteration
 from knet.train.follow import follow, group_means, spread_points, targets
 from knet.train.keep import MAX_LOSS, NearStart
 from knet.train.networks import ResidualMLP, linear_start
@@ -215,7 +214,8 @@ def linear(P):
 
 
 def iteration(index, n=200):
-    return Iteration(index, 0.0, 0.0, 0.0, 0.0, 0.0, torch.full((n, 1), float(index)))
+    """Return the number of an iteration and its U."""
+    return index, torch.full((n, 1), float(index))
 
 
 GOOD, BETTER, BAD = [[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]]
@@ -230,7 +230,7 @@ def near_start(seed, first=GOOD):
 def test_the_start_is_kept_if_the_first_iteration_leaves_it(seed):
     X, keeper = near_start(seed)
     assert keeper.agreement == 1
-    assert not keeper.see(iteration(1), linear(BAD))  # training ends
+    assert not keeper.see(*iteration(1), linear(BAD))  # training ends
     assert keeper.kept.iteration == 0
     assert not keeper.kept.U.any()
     torch.testing.assert_close(keeper.kept.encoder(X), X)
@@ -239,9 +239,9 @@ def test_the_start_is_kept_if_the_first_iteration_leaves_it(seed):
 
 def test_the_last_iteration_that_agrees_is_kept(seed):
     X, keeper = near_start(seed)
-    assert keeper.see(iteration(1), linear(GOOD))
-    assert keeper.see(iteration(2), linear(BETTER))
-    assert not keeper.see(iteration(3), linear(BAD))
+    assert keeper.see(*iteration(1), linear(GOOD))
+    assert keeper.see(*iteration(2), linear(BETTER))
+    assert not keeper.see(*iteration(3), linear(BAD))
     assert keeper.kept.iteration == 2
     assert float(keeper.kept.U[0, 0]) == 2.0
     torch.testing.assert_close(keeper.kept.encoder(X), X * torch.tensor([2.0, 1.0]))
@@ -250,10 +250,10 @@ def test_the_last_iteration_that_agrees_is_kept(seed):
 def test_a_start_that_was_not_followed_can_be_improved(seed):
     _, keeper = near_start(seed, first=BAD)
     assert keeper.agreement < 0.5
-    assert keeper.see(iteration(1), linear(GOOD))
+    assert keeper.see(*iteration(1), linear(GOOD))
     assert keeper.agreement == 1
     assert keeper.kept.iteration == 1
-    assert not keeper.see(iteration(2), linear(BAD))  # measured by the best, not by the first
+    assert not keeper.see(*iteration(2), linear(BAD))  # measured by the best, not by the first
 
 
 @pytest.mark.parametrize(("n_wrong", "agrees"), [(0, True), (20, False)])
@@ -263,7 +263,7 @@ def test_a_small_loss_is_allowed(n_wrong, agrees):
     if n_wrong:
         X[:n_wrong, 0] += 50  # these rows change the side
     keeper.X = X
-    assert keeper.see(iteration(1), linear(GOOD)) == agrees
+    assert keeper.see(*iteration(1), linear(GOOD)) == agrees
     assert keeper.agreement == 1
     assert MAX_LOSS < 0.01
 
@@ -281,7 +281,7 @@ def test_what_is_kept_is_not_trained_further(seed):
     encoder = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Identity()).double()
     with torch.no_grad():
         encoder[0].weight.copy_(torch.eye(2))
-        keeper.see(iteration(1), encoder)
+        keeper.see(*iteration(1), encoder)
         encoder[0].weight.zero_()  # as later gradient steps change it
     torch.testing.assert_close(keeper.kept.encoder(X), X)
 

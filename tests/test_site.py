@@ -59,14 +59,14 @@ def test_links_to_files_of_the_repository_lead_to_pages_of_the_site():
 
 def test_the_reference_has_every_public_name():
     import knet
-    from knet import dask, datasets, exceptions, metrics, presets, report, tables
+    from knet import dask, datasets, exceptions, metrics, presets, tables
     from knet.show import plots
 
     page = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^   (knet\.[\w.]+)$", page, re.MULTILINE))
     declared = {
         f"{module.__name__}.{name}"
-        for module in (knet, dask, datasets, report, tables)
+        for module in (knet, dask, datasets, tables)
         for name in module.__all__
         if callable(getattr(module, name))
     }

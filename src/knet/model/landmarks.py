@@ -11,8 +11,8 @@ from knet.arrays import Floats
 from knet.start.centers import large_k_means
 from knet.threads import one_blas_thread
 
-MAX_LANDMARKS = 256
-ROWS_PER_LANDMARK = 4  # minimum
+MAX_LANDMARKS = 256  # many rows are summarised by at most so many means
+ROWS_PER_LANDMARK = 4  # a landmark stands for at least so many different rows on average
 
 
 def landmarks(X: Floats, rng: np.random.RandomState) -> tuple[Floats, NDArray[np.int64]]:

@@ -23,12 +23,12 @@ from knet.start.mixtures import gaussian_mixture
 from knet.start.neighbors import neighbors
 from knet.threads import one_blas_thread
 
-SAMPLE_ROWS = 2000  # of the training rows, from which certainty is learned
-GAUSSIANS = (1, 2, 4, 8)  # per cluster; a number is tried if it is at most four times the best one so far
+SAMPLE_ROWS = 2000  # certainty is learned from at most this many training rows
+GAUSSIANS = (1, 2, 4, 8)  # Gaussians per cluster; a number is tried if it is at most four times the best one so far
 ROWS_PER_PARAMETER = 4  # rows of a part of a cluster per column: fewer tell little about its covariance
-HINGES = 64
+HINGES = 64  # log beta is piecewise linear, with so many bends
 WIDTH_NEIGHBORS = 10  # the width of the kernel in the data is the median distance to this neighbour
-MAX_ITER = 60
+MAX_ITER = 60  # iterations of the optimiser, at most
 
 
 def learn_certainty(Z: Floats, labels: Labels, gaps: Floats, rng: np.random.RandomState) -> Certainty:

@@ -24,12 +24,12 @@ from knet.start.judge import JUDGE_NEIGHBORS, Judge, Verdict
 
 MIN_GROUP = GRAPH_NEIGHBORS[0]  # fewer rows are outliers, not a group
 CLEAR_GAP = 1.25  # the largest gap in the data / the second largest one
-SMALL_SHARE = 0.1  # of the mean size of a cluster
+SMALL_SHARE = 0.1  # a cluster below this share of the mean size is small
 COLUMN_ROWS = 1000  # rows on which columns are compared with the clusters
 MIN_COLUMN_ROWS = 50  # with fewer rows a column may match by chance
 REPRODUCED = 0.98  # share of the rows whose cluster follows from a column
-REST_NEIGHBORS = 5
-SHOWN = 0.1  # of the way from chance to certainty: below it, columns do not show the clusters
+REST_NEIGHBORS = 5  # a row and so many neighbours in the other columns are compared
+SHOWN = 0.1  # 0 is chance and 1 certainty: below it, columns do not show the clusters
 INDEX_ROWS = 65_536  # rows in which an index is looked for
 
 

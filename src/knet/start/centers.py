@@ -30,9 +30,7 @@ def find_centers(
     with one_blas_thread(), warnings.catch_warnings():
         if len(Psi) <= ALL_ROWS and len(Psi) * n_clusters <= ALL_PAIRS:
             return k_means(Psi, n_clusters, n_runs, rng, start).centers
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # fewer distinct rows than clusters: there was a warning before
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: `fit` has warned
         kind = large_k_means(len(Psi))
         runs = [kind(n_clusters, n_init=n_runs, random_state=rng)] if n_runs else []
         if start is not None and len(np.unique(start)) == n_clusters:

@@ -15,9 +15,7 @@ from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance
 from knet.start.neighbors import Indices, extend
 from knet.threads import in_threads, one_blas_thread
 
-START_PAIRS = (
-    200_000  # maximum of rows x clusters that the start is chosen on: the time of most candidates grows with it
-)
+START_PAIRS = 200_000  # the start is chosen on at most so many pairs of a row and a cluster: time grows with them
 SMALL_DATA = 2000  # Algorithm 1 uses this many rows, or 30 per cluster if that is more
 FOLLOW_WIDTH = 0.5  # width of the kernel after following a start, as a share of the median distance
 

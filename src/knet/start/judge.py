@@ -29,8 +29,8 @@ from knet.metrics import rand_index
 from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance
 from knet.start.neighbors import Neighbors, neighbor_graph
 
-JUDGE_NEIGHBORS = 10
-MIN_EXPLAINED = 0.5  # share of the structure that Gaussians have to explain
+JUDGE_NEIGHBORS = 10  # conductance is measured on the graph of so many nearest neighbours
+MIN_EXPLAINED = 0.5  # Gaussians describe the groups if their gain is at least this share of the structure
 
 
 @dataclass(frozen=True)

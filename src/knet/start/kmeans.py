@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from knet.arrays import Floats, Labels
 
-MAX_ITER = 300
+MAX_ITER = 300  # iterations of a run, at most
 TOL = 1e-4  # squared movement of the centres in an iteration, as a share of the mean variance of a column
-RUN_BYTES = 64 * 2**20  # working set of the runs that are computed together
+RUN_BYTES = 64 * 2**20  # runs are computed together as far as their distances fit into this many bytes
 
 
 @dataclass(frozen=True)

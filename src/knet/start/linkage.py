@@ -14,7 +14,7 @@ from knet.arrays import Floats, Labels
 from knet.start.neighbors import Indices, Neighbors
 
 BRIDGE_ROWS = 2000  # rows that represent the components of a graph when these are joined
-TINY = 1e-300
+TINY = 1e-300  # replaces a length of 0, which SciPy takes for a missing edge
 
 
 @dataclass(frozen=True)

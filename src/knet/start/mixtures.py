@@ -10,7 +10,7 @@ PRIOR_SHARE = 0.1  # covariances are shrunk towards this share of the overall on
 RIDGE = 1e-6  # added to the overall covariance, as a share of its mean variance
 BLOCK_VALUES = 2**18  # rows x groups x columns that are computed at a time
 TOL = 1e-4  # gain in log-likelihood per row at which expectation maximisation stops
-MAX_ITER = 50
+MAX_ITER = 50  # iterations of expectation maximisation, at most
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from knet.arrays import Floats, Labels
 Indices = NDArray[np.intp]
 
 TREE_COLUMNS = 10  # columns up to which a k-d tree is faster than all distances
-VOTE_NEIGHBORS = 5
+VOTE_NEIGHBORS = 5  # a row outside a sample gets the most frequent label among so many rows of it
 
 
 @dataclass(frozen=True)

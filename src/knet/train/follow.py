@@ -9,6 +9,7 @@ import math
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import pdist, squareform
 from torch import Tensor, nn
 
 from knet.arrays import Floats, Labels
@@ -19,14 +20,14 @@ from knet.train.backprop import ManualBackprop, Trainable, trainable
 from knet.train.pretrain import batches
 
 STAGES = (100, 200, 400, 800, 1600)  # gradient steps; training ends after the first stage that is good enough
-BATCH_ROWS = 128
+BATCH_ROWS = 128  # rows of a gradient step
 LEARNING_RATE = 1e-2  # at the beginning of a stage; it falls to 0 along a cosine
-WEIGHT_DECAY = 0.1
+WEIGHT_DECAY = 0.1  # share of the learning rate by which a step shrinks the weights of the default network
 FOLLOWED = 0.99  # agreement with the partition at which it counts as followed
 NEARLY = 0.97  # agreement at which a stage that closes less than half of the gap is the last one
 CHECKED_ROWS = 4000  # rows that the agreement is measured on
-MAX_TURNS = 10  # of assigning targets to groups and rotating them
-REPULSION_STEPS, REPULSION_POWER = 200, 6
+MAX_TURNS = 10  # targets are assigned to groups and rotated towards them at most this many times
+REPULSION_STEPS, REPULSION_POWER = 200, 6  # points on a sphere repel each other with a force of 1 / distance^7
 
 
 def follow(encoder: nn.Module, X: Tensor, labels: Labels, side: float, generator: torch.Generator) -> float:
@@ -130,7 +131,7 @@ def spread_points(n_points: int, n_components: int) -> Floats:
     if n_components == 1:
         return np.arange(n_points)[:, None] - (n_points - 1) / 2
     sphere = _repelled(np.random.default_rng(0).normal(size=(n_points, n_components)))
-    scaled: Floats = sphere / _distances(sphere).min()
+    scaled: Floats = sphere / pdist(sphere).min()
     return scaled
 
 
@@ -138,7 +139,8 @@ def _repelled(points: Floats) -> Floats:
     """Return points of the unit sphere after each has moved away from the others."""
     points = points / np.linalg.norm(points, axis=1, keepdims=True)
     for step in range(REPULSION_STEPS):
-        distances = _distances(points)
+        distances = squareform(np.maximum(pdist(points), 1e-12))
+        np.fill_diagonal(distances, np.inf)
         nearest = distances.min(1).mean()
         pushes = (nearest / distances) ** REPULSION_POWER / distances
         force = pushes.sum(1, keepdims=True) * points - pushes @ points
@@ -146,11 +148,3 @@ def _repelled(points: Floats) -> Floats:
         points = points + 0.3 * nearest * (1 - step / REPULSION_STEPS) * force
         points /= np.linalg.norm(points, axis=1, keepdims=True)
     return points
-
-
-def _distances(points: Floats) -> Floats:
-    """Return the distances of all pairs, infinite from a point to itself."""
-    squares = np.square(points).sum(1)
-    distances: Floats = np.sqrt(np.maximum(squares[:, None] + squares - 2 * points @ points.T, 1e-24))
-    np.fill_diagonal(distances, np.inf)
-    return distances

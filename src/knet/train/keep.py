@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from knet.arrays import Floats, Labels
 from knet.metrics import rand_index
 from knet.start.centers import find_centers
-from knet.train.algorithm_1 import Iteration
 
-MAX_LOSS = 0.005  # agreement with the start that an iteration may lose
+MAX_LOSS = 0.005  # an iteration may lose this much of the agreement with the start (adjusted Rand index)
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,11 @@ class NearStart:
         self.X, self.start, self.n_clusters, self.seed = X, start, n_clusters, seed
         self.n_runs = 0 if len(np.unique(start)) == n_clusters else 3
         self.agreement = -math.inf
-        self._compare(0, U, encoder)
-
-    def see(self, iteration: Iteration, encoder: nn.Module) -> bool:
-        """Keep an iteration if its clusters agree with the start, and say whether they do."""
-        return self._compare(iteration.index, iteration.U, encoder)
+        self.see(0, U, encoder)
 
     @torch.no_grad()
-    def _compare(self, index: int, U: Tensor, encoder: nn.Module) -> bool:
+    def see(self, index: int, U: Tensor, encoder: nn.Module) -> bool:
+        """Keep an iteration if its clusters agree with the start, and say whether they do."""
         embedded = encoder(self.X).cpu().numpy()
         centers = find_centers(embedded, self.n_clusters, np.random.RandomState(self.seed), self.n_runs, self.start)
         agreement = rand_index(self.start, cdist(embedded, centers).argmin(1))

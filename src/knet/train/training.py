@@ -94,7 +94,7 @@ class Trainer:
         seed = int(self.rng.randint(2**31 - 1))
         keeper = NearStart(self.X, labels, self.settings.n_clusters, seed, run.nets.encoder, U)
         for iteration in run.iterations(self.settings.tol):
-            agrees = keeper.see(iteration, run.nets.encoder)
+            agrees = keeper.see(iteration.index, iteration.U, run.nets.encoder)
             if self.report(iteration.row()) or not agrees:
                 break
         kept = keeper.kept
