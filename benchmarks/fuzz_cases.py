@@ -30,6 +30,7 @@ from knet.cli.options import ColumnOptions, DialectOptions
 from knet.exceptions import KNetError, ModelFileError
 from knet.model import file as model_file
 from knet.model import read
+from knet.tables.conversion import Conversion
 from knet.tables.dialect import TextOptions
 from knet.tables.read import Source
 from knet.threads import limit_threads
@@ -56,11 +57,9 @@ def model_bytes() -> bytes:
     """Return a sound model file."""
     table = pd.DataFrame(rows(np.random.default_rng(0)), columns=["a", "b", "c"])
     model = KNet(2, max_iter=1, random_state=0, hidden_layer_sizes=(8, 8), advanced=Advanced(steps_per_iter=5))
-    columns = [{"name": name, "kind": "number", "fill": None, "fills_gaps": False, "levels": []} for name in "abc"]
     with TemporaryDirectory() as folder:
         path = Path(folder, "m")
-        recipe = {"columns": columns, "id_col": None, "target": None}
-        model_file.save(model.fit(table), path, extra={"table": recipe})
+        model_file.save(model.fit(table), path, extra={"table": Conversion.of_numbers("abc").to_json()})
         return path.read_bytes()
 
 
