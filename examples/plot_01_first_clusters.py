@@ -7,9 +7,8 @@ First clusters
 
 import matplotlib.pyplot as plt
 
-from knet import KNet
+from knet import KNet, plots
 from knet.datasets import make_moon
-from knet import plots
 
 # %%
 # Two interleaved parabolas: k-means cuts through both of them, because it draws straight borders.

@@ -10,8 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
 
-from knet import scan
-from knet import plots
+from knet import plots, scan
 
 # %%
 # Chemical measurements of 178 wines. The scan clusters random halves of the rows and compares the results

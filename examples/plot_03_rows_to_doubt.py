@@ -11,9 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
 
-from knet import KNet
+from knet import KNet, plots
 from knet.metrics import accuracy
-from knet import plots
 
 # %%
 # Two moons with so much noise that they touch, and a few rows far away from both.

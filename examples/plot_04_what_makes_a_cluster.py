@@ -9,8 +9,7 @@ units of the data.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_wine
 
-from knet import KNet
-from knet import plots
+from knet import KNet, plots
 
 # %%
 # Chemical measurements of 178 wines.

@@ -12,9 +12,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from knet import KNet, load
+from knet import KNet, load, plots
 from knet.datasets import make_spirals
-from knet import plots
 
 # %%
 # Today: fit and save. The file has numbers and JSON, no pickle, so that loading it runs no code.

@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import make_pipeline
 
-from knet import KNet
+from knet import KNet, plots
 from knet.metrics import nmi
-from knet import plots
 from knet.tables import Recipe
 
 # %%

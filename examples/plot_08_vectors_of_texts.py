@@ -16,9 +16,8 @@ import scipy.signal
 import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from knet import KNet
+from knet import KNet, plots
 from knet.metrics import nmi
-from knet import plots
 
 # %%
 # Real texts that are at hand: what four libraries write about their functions.

@@ -10,9 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.svm import SVC
 
-from knet import KNet
+from knet import KNet, plots
 from knet.datasets import make_spirals
-from knet import plots
 
 # %%
 # 3,000 rows, of which nine have a label: three from each arm.

@@ -8,10 +8,9 @@ the learned one.
 
 import matplotlib.pyplot as plt
 
-from knet import Advanced, KNet
+from knet import Advanced, KNet, plots
 from knet.datasets import make_spirals
 from knet.metrics import nmi
-from knet import plots
 
 # %%
 # 30,000 rows; the network is trained on one percent of them and labels all.

@@ -10,10 +10,9 @@ import dask.array as da
 import matplotlib.pyplot as plt
 import numpy as np
 
-from knet import KNet
+from knet import KNet, plots
 from knet.datasets import make_spirals
 from knet.metrics import nmi
-from knet import plots
 
 # %%
 # A lazy array of 400,000 rows in 16 blocks. With ``dask.dataframe.read_parquet("big/")`` the rest of this page is
