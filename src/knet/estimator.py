@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ from knet.train.u_steps import UStep
 if TYPE_CHECKING:
     from knet.explore.explain import Explanation
     from knet.explore.stability import Stability
+    from knet.show.report import ReportOptions
 
 RandomState = int | np.random.RandomState | np.random.Generator | None
 Callback = Callable[[dict[str, float]], object]
@@ -383,7 +384,7 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         extra = None if recipe is None else {**getattr(self, "extra_", {}), "table": recipe.to_json()}
         save(self, path, extra, overwrite=overwrite)
 
-    def report(self, X: ArrayLike, path: str | os.PathLike[str], **options: Any) -> None:
+    def report(self, X: ArrayLike, path: str | os.PathLike[str], **options: "Unpack[ReportOptions]") -> None:
         """Write a report on the clusters of X to one offline HTML file.
 
         The options are those of `knet.show.report.report`: target, ids, source, command, n_refits, random_state,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 try:
     from jinja2 import Environment
@@ -44,6 +44,18 @@ Plot = Callable[..., Axes]
 PROFILES = 20  # the maximum number of lines in the table of profiles
 FRAMES = 9  # the maximum number of stored embeddings that are shown
 FIGURE_STYLE = {"svg.hashsalt": "knet", "savefig.dpi": 150}  # a salt gives the same file each time
+
+
+class ReportOptions(TypedDict, total=False):
+    """The options of `KNet.report`; see `report`."""
+
+    target: ArrayLike | None
+    ids: Sequence[Any] | None
+    source: str
+    command: str | None
+    n_refits: int
+    random_state: int
+    overwrite: bool
 
 
 def report(
