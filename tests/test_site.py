@@ -66,13 +66,13 @@ def test_the_reference_has_every_public_name():
     documented = set(re.findall(r"^   (knet\.[\w.]+)$", page, re.MULTILINE))
     declared = {
         f"{module.__name__}.{name}"
-        for module in (knet, dask, datasets, tables)
+        for module in (knet, dask, tables)
         for name in module.__all__
         if callable(getattr(module, name))
     }
     defined = {
         f"{module.__name__}.{name}"
-        for module in (exceptions, metrics, plots, presets)
+        for module in (datasets, exceptions, metrics, plots, presets)
         for name, value in vars(module).items()
         if not name.startswith("_") and callable(value) and getattr(value, "__module__", "") == module.__name__
     }
