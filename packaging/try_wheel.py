@@ -21,6 +21,30 @@ from knet.datasets import make_moon
 X, y = make_moon(300, random_state=0)
 model = KNet(n_clusters=2, random_state=0).fit(X)
 """
+# The smallest workbook that holds numbers: knet reads workbooks and needs no package that writes them.
+WORKBOOK = """
+import zipfile
+types, office = "http://schemas.openxmlformats.org/package/2006", "http://schemas.openxmlformats.org"
+main, links = f"{office}/spreadsheetml/2006/main", f"{office}/officeDocument/2006/relationships"
+kind = "application/vnd.openxmlformats-officedocument.spreadsheetml."
+def link(target, name):
+    relation = f'<Relationship Id="r1" Type="{links}/{name}" Target="{target}"/>'
+    return f'<Relationships xmlns="{types}/relationships">{relation}</Relationships>'
+cells = [["a", "b"], *X.tolist()]
+rows = "".join("<row>" + "".join(
+    f'<c t="inlineStr"><is><t>{v}</t></is></c>' if isinstance(v, str) else f"<c><v>{v}</v></c>" for v in row) + "</row>"
+    for row in cells)
+with zipfile.ZipFile("moon.xlsx", "w") as book:
+    book.writestr("[Content_Types].xml", f'<Types xmlns="{types}/content-types">'
+        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{kind}sheet.main+xml"/>'
+        f'<Override PartName="/xl/sheet.xml" ContentType="{kind}worksheet+xml"/></Types>')
+    book.writestr("_rels/.rels", link("xl/workbook.xml", "officeDocument"))
+    book.writestr("xl/_rels/workbook.xml.rels", link("sheet.xml", "worksheet"))
+    book.writestr("xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{links}"><sheets>'
+        '<sheet name="moon" sheetId="1" r:id="r1"/></sheets></workbook>')
+    book.writestr("xl/sheet.xml", f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>')
+"""
 # What each extra is for. The command is called as a module: an environment on top of another one lacks its scripts.
 COMMAND = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'knet', *{!r}], check=True)"
 USES = {
@@ -30,9 +54,7 @@ USES = {
     "tables": FIT
     + "import pandas, polars, pyarrow\n"
     + "for rows in (pandas.DataFrame(X), polars.DataFrame(X)): assert (model.predict(rows) == model.labels_).all()",
-    "excel": FIT
-    + 'import pandas; pandas.DataFrame(X).to_excel("moon.xlsx", index=False); '
-    + COMMAND.format(["fit", "moon.xlsx", "-c", "2", "--labels", "labels.csv"]),
+    "excel": FIT + WORKBOOK + COMMAND.format(["fit", "moon.xlsx", "-c", "2", "--labels", "labels.csv"]),
     "dask": FIT + "import dask.array as da; assert (model.predict(da.from_array(X)).compute() == model.labels_).all()",
     "onnx": FIT + 'from knet.model.onnx import to_onnx; to_onnx(model, "moon.onnx")',
 }
