@@ -42,11 +42,6 @@ class Preparation:
         projection = {} if self.projection is None else {"projection": self.projection}
         return self.scaling.arrays() | projection
 
-    @property
-    def n_outputs(self) -> int:
-        """The number of columns that the encoder gets."""
-        return len(self.scaling.shift) if self.projection is None else int(self.projection.shape[1])
-
     def __call__(self, X: Rows) -> Floats:
         """Return what the encoder gets of the rows X, in single or double precision."""
         if self.projection is None:

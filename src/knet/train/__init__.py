@@ -3,5 +3,5 @@
 `training` is the step of a fit. `algorithm_1` is the loop as the paper prints it, with the theta-step in `theta_step`
 and the U-steps in `u_steps`, on the operator of `laplacians`. Needs torch.
 
-Imports `advanced`, `arrays`, `exceptions`, `metrics`, `parameters`, `prepare`, `progress`, `start` and `threads`.
+Imports `advanced`, `arrays`, `exceptions`, `metrics`, `prepare`, `start` and `threads`.
 """

@@ -1,7 +1,7 @@
 """Gaussian kernels, their degrees, centring, and the gradient of the objective: pure functions of tensors.
 
-Every function accepts leading batch axes. The centring matrix H and the degree matrix D of the paper are never formed:
-H is the function `center`, D is the vector `d`. Labels in brackets are defined in ``docs/theory.md``.
+The centring matrix H and the degree matrix D of the paper are never formed: H is the function `center`, D is the vector
+`d`. Labels in brackets are defined in ``docs/theory.md``.
 """
 
 from torch import Tensor
@@ -13,7 +13,7 @@ BLOCK_VALUES = 2**20  # values of a block of kernel rows, which should stay in a
 
 
 def gaussian_kernel(X: Tensor, Y: Tensor, sigma: float) -> Tensor:
-    """Return exp(-||x_i - y_j||^2 / (2 sigma^2)) for all pairs, shape (..., n, m) [HSIC]."""
+    """Return exp(-||x_i - y_j||^2 / (2 sigma^2)) for all pairs, (n, m) [HSIC]."""
     shift = Y.mean(-2, keepdim=True)
     X, Y = (X - shift).div_(sigma), (Y - shift).div_(sigma)
     exponents = (X @ Y.mT).sub_(_half_squares(X)).sub_(_half_squares(Y).mT)
@@ -21,7 +21,7 @@ def gaussian_kernel(X: Tensor, Y: Tensor, sigma: float) -> Tensor:
 
 
 def _half_squares(X: Tensor) -> Tensor:
-    """Return ||x_i||^2 / 2, (..., n, 1)."""
+    """Return ||x_i||^2 / 2, (n, 1)."""
     return X.square().sum(-1, keepdim=True).mul_(0.5)
 
 
@@ -52,7 +52,7 @@ def center_rows(V: Tensor) -> Tensor:
 
 
 def pair_weights(U: Tensor, d: Tensor) -> Tensor:
-    """Return B = D^-1/2 H U, (..., n, c), the low-rank root of the pair weights Gamma = B B' [CLUMP]."""
+    """Return B = D^-1/2 H U, (n, c), the low-rank root of the pair weights Gamma = B B' [CLUMP]."""
     return center_rows(U) * d.rsqrt()[..., None]
 
 
