@@ -10,7 +10,7 @@ DATA ?= $(wildcard ../shared/datasets/paper)
 PARTS ?=
 REPRODUCE = OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(PARTS) $(if $(DATA),--data $(DATA))
 
-.PHONY: help install peers demo test test-slow docs dist wheel-test floors fuzz faults reproduce reproduce-full bench lint format clean
+.PHONY: help install peers demo test test-slow docs dist wheel-test floors newest fuzz faults reproduce reproduce-full bench lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,8 +20,9 @@ help:
 	@echo "make docs       the site, with its gallery, in docs/_build/html"
 	@echo "make dist       wheel and sdist in dist/, checked; make wheel-test installs the wheel in empty environments and uses it"
 	@echo "make floors     tests with the oldest versions of the requirements [TORCH=2.13.0 for another torch]"
-	@echo "make fuzz       10,000 hostile model files, tables, rows and parameters [CASES=N] [SEED=S]; make test has a short form"
-	@echo "make faults     1,000 kills, full disks, little memory, two writers, lost workers; rewrites docs/reliability.md [KILLS=N]"
+	@echo "make newest     the same tests with the newest versions of everything except torch"
+	@echo "make fuzz       20,000 hostile files, rows, parameters, calls and command lines [CASES=N] [SEED=S]; make test has a short form"
+	@echo "make faults     2,000 kills and interrupts, full disks, little memory, lost workers; rewrites docs/reliability.md [KILLS=N]"
 	@echo "make reproduce  the paper's tables and figures, quick form: one seed, small data sets, a few minutes"
 	@echo "make reproduce-full [DATA=folder] [PARTS=\"full oos\"]  the long form, which writes docs/reproduction.md"
 	@echo "make peers      install the packages of the other algorithms, for the reproduction"
@@ -77,9 +78,21 @@ floors:
 		--deselect tests/test_dask.py::test_fit_on_all_rows_equals_the_fit_in_memory \
 		--deselect tests/test_dask.py::test_wrong_columns_are_refused_at_once $(FLOOR_TESTS:%=tests/test_%.py)
 
+# The newest versions that the index has; only torch stays, since a new one may come with gigabytes of GPU libraries. The list of
+# versions that differ from constraints.txt is printed first: if a test fails, the cause is among them.
+NEWEST := .venv-newest
+newest:
+	rm -rf $(NEWEST)
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile "$(shell grep '^torch==' constraints.txt)" \
+		-e '.[$(LIBRARIES)]' hypothesis pytest pytest-timeout pytest-xdist
+	@echo "newer than in constraints.txt:"
+	@$(NEWEST)/bin/python -m pip freeze --exclude-editable --disable-pip-version-check | grep -vxFf constraints.txt || true
+	OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest -n 2 -m "not slow" $(FLOOR_TESTS:%=tests/test_%.py)
+
 # Attacks with inputs and faults from seeds; a failure is printed with the command that repeats it. Few faults (KILLS=50) take
-# minutes, the default half an hour.
-CASES ?= 10000
+# minutes, the default an hour.
+CASES ?= 20000
 KILLS ?= 1000
 SEED ?= 0
 fuzz: $(DEV)
@@ -116,5 +129,5 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(FLOORS) build dist knet-demo benchmarks/results docs/_build docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(FLOORS) $(NEWEST) build dist knet-demo benchmarks/results docs/_build docs/auto_examples docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -90,7 +90,7 @@ def use_as_a_newcomer(environment: Environment) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     environment.run("python", "-c", "\n".join(BLOCK.findall(readme)))
     environment.run("python", "-c", TABLE)
-    environment.run("knet", "scan", "moon.csv", "--to", "3")
+    environment.run("knet", "scan", "moon.csv", "--max-clusters", "3")
     environment.run("knet", "fit", "moon.csv", "-c", "2", "--report", "moon.html", "--labels", "moon-labels.csv")
     assert (environment.folder / "moon.html").stat().st_size > 10_000
 

@@ -15,7 +15,9 @@ from knet import KNet, load, load_light
 from knet.cli.app import app
 from knet.exceptions import ModelFileError
 from knet.model.blocks import Labeler
-from knet.model.learn_certainty import expected_shares_right
+from knet.model.learn_certainty import expected_shares_right, learn_certainty
+from knet.start.neighbors import neighbors
+from knet.start.votes import Votes
 from tests.model_files import forge, parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
@@ -93,19 +95,31 @@ def test_rows_without_groups_are_uncertain():
     assert np.mean(confidences) < 0.8
 
 
-def test_the_expected_share_right_falls_with_the_overlap(seed):
-    shares = []
-    for distance in (8, 4, 2):
-        X, y = overlapping_blobs(seed, distance)
-        shares.append(expected_shares_right(X, y, 3, np.random.RandomState(seed)).mean())
-    assert shares[0] > 0.99
-    assert shares[0] > shares[1] > shares[2] > 1 / 3
-    assert shares[2] < 0.8
+def test_the_expected_share_right_is_the_share_of_votes_around_a_row():
+    near = neighbors(np.array([[0.0], [1.0], [10.0], [11.0]]), 1)
+    labels = np.array([1, 1, 0, 0])
+    shares = np.array([[0.6, 0.4], [0.8, 0.2], [0.0, 1.0], [0.0, 1.0]])  # the groups of the votes have other numbers
+    np.testing.assert_allclose(expected_shares_right(shares, labels, near), [0.7, 0.7, 1, 1])
+    against = np.array([[0.6, 0.4], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    np.testing.assert_allclose(expected_shares_right(against, labels, near), [0.5, 0.5, 1, 1])  # at least 1 / c
 
 
-def test_clusters_that_are_not_round_do_not_overlap(seed):
-    X, y = make_moons(600, noise=0.05, random_state=seed)
-    assert expected_shares_right(X, y, 2, np.random.RandomState(seed)).mean() > 0.97
+def test_rows_that_psi_was_not_trained_on_decide_how_certain_new_rows_are(seed):
+    rng = np.random.RandomState(seed)
+    Z, labels = rng.standard_normal((600, 4)), rng.randint(2, size=600)
+    held_out = np.arange(0, 600, 5)
+    is_new = np.isin(np.arange(600), held_out)
+    far = np.where(is_new, 0.2, 1.0) * rng.uniform(0.8, 1.2, 600)  # the other centre is less far from a new row
+    gaps = np.where(np.eye(2, dtype=bool)[labels], 0.0, far[:, None])
+    votes = Votes(np.arange(600), np.where(np.eye(2, dtype=bool)[labels], 0.95, 0.05))
+    right = expected_shares_right(votes.shares, labels, neighbors(Z, 10)).mean()
+    means = []
+    for rows in (None, held_out):
+        certainty = learn_certainty(Z, labels, gaps, votes, rows, np.random.RandomState(0))
+        P = np.exp(-gaps * certainty.sharpness(Z)[:, None])
+        means.append((P / P.sum(1, keepdims=True)).max(1)[is_new].mean())
+    assert means[0] < right - 0.05
+    assert means[1] == pytest.approx(right, abs=0.01)
 
 
 @pytest.fixture(scope="module")

@@ -112,7 +112,7 @@ def test_a_group_of_options_is_one_parameter_of_its_command_and_the_same_in_all_
         "na",
         "use",
         "drop",
-        "impute",
+        "auto",
         "one_hot",
         "dates",
         "threads",
@@ -219,12 +219,12 @@ def test_every_format_gives_the_same_labels_from_predict_and_from_fit(trained, t
 
 def test_stdin_and_stdout_make_a_pipe(trained):
     model, table, labels = trained
-    done = run("predict", model, "-", stdin=table.to_csv(index=False).encode())
+    done = run("predict", model, "-", "--keep", "none", stdin=table.to_csv(index=False).encode())
     assert done.returncode == 0, done.stderr
     lines = done.stdout.decode().splitlines()
     assert lines[0] == "label"
     assert [int(line) for line in lines[1:]] == labels.tolist()
-    result = call("fit", "-", "-c", 3, *QUICK, stdin=table.to_csv(index=False))
+    result = call("fit", "-", "-c", 3, *QUICK, "--keep", "none", stdin=table.to_csv(index=False))
     assert [int(line) for line in result.stdout.splitlines()[1:]] == labels.tolist()
 
 
@@ -507,8 +507,6 @@ def test_errors_name_the_columns_and_the_options(messy):
     data, _ = messy
     refuses(call("fit", data, "-c", 3), "'kind' holds text", "--one-hot", "--drop")
     refuses(call("fit", data, "-c", 3, "--one-hot"), "'when' holds dates", "--dates")
-    refuses(call("fit", data, "-c", 3, "--one-hot", "--dates"), "'x1' (1)", "'kind' (1)", "--impute median")
-    refuses(call("fit", data, "-c", 3, "--impute", "mode"), "must be 'median'")
     refuses(call("fit", data, "-c", 3, "--drop", "kimd"), "no column 'kimd'", "Did you mean 'kind'?")
     refuses(call("fit", data, "-c", 3, "--columns", "kind", "--drop", "kind"), "No columns are left")
 
@@ -516,12 +514,12 @@ def test_errors_name_the_columns_and_the_options(messy):
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_recipe_is_stored_with_the_model(messy, tmp_path, suffix):
     data, table = messy
-    options = ["--one-hot", "--dates", "--impute", "median", *QUICK]
+    options = ["--one-hot", "--dates", "--keep", "none", *QUICK]
     result = call("fit", data, "-c", 3, *options, "-o", tmp_path / "m.safetensors", "--labels", tmp_path / "l.csv")
     assert result.exit_code == 0, result.stderr
     new = table.assign(when=pd.to_datetime(table.when)) if suffix == "parquet" else table
     new = write(new, tmp_path / f"new.{suffix}")
-    result = call("predict", tmp_path / "m.safetensors", new, "-o", tmp_path / "again.csv")
+    result = call("predict", tmp_path / "m.safetensors", new, "-o", tmp_path / "again.csv", "--keep", "none")
     assert result.exit_code == 0, result.stderr
     assert (tmp_path / "l.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
     strange = write(table.assign(kind="gr\u00f8nn"), tmp_path / "strange.csv")
@@ -538,17 +536,19 @@ def test_dropping_the_columns_is_enough(messy, tmp_path):
     assert json.loads(call("info", tmp_path / "m.safetensors", "--json").stdout)["columns"] == ["x0", "x2", "flag"]
 
 
-def test_missing_values_in_new_rows_of_a_model_without_impute(trained, tmp_path):
-    model, table, _ = trained
+def test_missing_values_in_new_rows(trained, tmp_path):
+    model, table, labels = trained
     table = table.copy()
     table.loc[3, "x2"] = None
-    refuses(call("predict", model, write(table, tmp_path / "gap.csv")), "'x2' (1)", "fitted without --impute")
-
-
-def test_too_many_categories_are_refused(tmp_path):
-    table, _ = frame()
-    data = write(table.assign(name=[f"n{i // 2}" for i in range(len(table))]), tmp_path / "d.csv")
-    refuses(call("fit", data, "-c", 3, "--one-hot"), "'name' has 120 different values", "--id-col")
+    table.loc[4] = None
+    out = tmp_path / "out.csv"
+    result = call("predict", model, write(table, tmp_path / "gap.csv"), "-o", out, "--proba")
+    assert result.exit_code == 0, result.stderr
+    assert "note: 1 row has no value in the columns of the model; its label is -1." in result.stderr
+    found = pd.read_csv(out)
+    assert found.label[4] == -1
+    np.testing.assert_array_equal(found.label.drop([3, 4]), np.delete(labels, [3, 4]))
+    np.testing.assert_allclose(found.filter(like="proba").loc[4], 1 / 3)
 
 
 def test_target_scores_and_is_never_used(trained, tmp_path):
@@ -630,7 +630,9 @@ def test_same_random_state_same_labels_and_threads_are_restored(trained, tmp_pat
 
     _, table, labels = trained
     data, before = write(table, tmp_path / "d.csv"), torch.get_num_threads()
-    result = call("fit", data, "-c", 3, *QUICK, "--random-state", 0, "--threads", 1, "--device", "cpu")
+    result = call(
+        "fit", data, "-c", 3, *QUICK, "--keep", "none", "--random-state", 0, "--threads", 1, "--device", "cpu"
+    )
     assert [int(line) for line in result.stdout.splitlines()[1:]] == labels.tolist()
     assert torch.get_num_threads() == before
     refuses(call("fit", data, "-c", 3, "--device", "abacus"), "device", "'auto'")
@@ -646,7 +648,7 @@ def test_onnx_graph_labels_a_file_as_predict_does(messy, tmp_path):
     table = messy[1]
     numeric = write(table.drop(columns=["kind", "when", "flag"]), tmp_path / "numeric.csv")
     model, onnx = tmp_path / "m.safetensors", tmp_path / "m.onnx"
-    call("fit", numeric, "-c", 3, *QUICK, "--impute", "median", "-o", model)
+    call("fit", numeric, "-c", 3, *QUICK, "-o", model)
     result = call("export", model, "-o", onnx, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["largest_difference"] < 1e-6
@@ -713,7 +715,9 @@ def test_documented_options_exist():
     known = {option for command in app.registered_commands for option in help_options(command.callback.__name__)}
     used = set(re.findall(r"(?<![-\w])--[a-z][a-z-]*", text)) - {"--help", "--install-completion"}
     assert used <= known, used - known
-    commands = set(re.findall(r"knet (fit|predict|embed|report|export|info|demo|scan)\b", text))
+    commands = set(
+        re.findall(r"knet (fit|predict|embed|report|stability|drift|refit|compare|export|info|demo|scan)\b", text)
+    )
     assert commands == {command.callback.__name__ for command in app.registered_commands}
 
 
@@ -721,16 +725,12 @@ def help_options(command):
     return re.findall(r"--[a-z][a-z-]*", call(command, "--help").stdout)
 
 
-@pytest.mark.parametrize(
-    ("name", "suffix", "message"),
-    [("label", "csv", "has the name of a result column"), ("file", "npz", "cannot have an id column 'file'")],
-)
-def test_an_id_column_that_the_output_cannot_have_is_refused(tmp_path, name, suffix, message):
-    path = write(frame(60)[0].assign(**{name: np.arange(60)[::-1]}), tmp_path / "rows.csv")
-    model, out = tmp_path / "m.safetensors", tmp_path / f"out.{suffix}"
-    refuses(call("fit", path, "-c", 3, "--id-col", name, "--labels", out), message)
-    assert call("fit", path, "-c", 3, "--drop", name, "-o", model, *QUICK).exit_code == 0
-    refuses(call("predict", model, path, "--id-col", name, "-o", out), message)
+def test_an_id_column_that_the_output_cannot_have_is_refused(tmp_path):
+    path = write(frame(60)[0].assign(label=np.arange(60)[::-1]), tmp_path / "rows.csv")
+    model, out, message = tmp_path / "m.safetensors", tmp_path / "out.csv", "has the name of a result column"
+    refuses(call("fit", path, "-c", 3, "--id-col", "label", "--labels", out), message)
+    assert call("fit", path, "-c", 3, "--drop", "label", "-o", model, *QUICK).exit_code == 0
+    refuses(call("predict", model, path, "--id-col", "label", "-o", out), message)
     assert not out.exists()
 
 
@@ -741,23 +741,23 @@ def test_scan_writes_table_picture_and_advice(tmp_path):
     table, names = frame(300)
     path = write(table.assign(kind=names, id=np.arange(300)), tmp_path / "rows.csv")
     out, picture = tmp_path / "scan.parquet", tmp_path / "scan.png"
-    done = run("scan", path, "--target", "kind", "--id-col", "id", "--to", 4, "-o", out, "--plot", picture)
+    done = run("scan", path, "--target", "kind", "--id-col", "id", "--max-clusters", 4, "-o", out, "--plot", picture)
     assert done.returncode == 0, done.stderr
     assert done.stdout == b""
-    assert b"3 clusters are best supported" in done.stderr
+    assert b"3 clusters, clearly" in done.stderr
     found = pd.read_parquet(out)
     assert found["n_clusters"].tolist() == [2, 3, 4]
-    assert found.loc[found["supported"], "n_clusters"].tolist() == [3]
+    assert found.loc[found["verdict"] == "clear", "n_clusters"].tolist() == [3]
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_scan_to_standard_output_and_for_machines(tmp_path):
     path = write(frame(120)[0], tmp_path / "rows.csv")
-    plain = call("scan", path, "--to", 3)
+    plain = call("scan", path, "--max-clusters", 3)
     assert plain.exit_code == 0
-    assert plain.stdout.startswith("n_clusters,stability,conductance,jump")
+    assert plain.stdout.startswith("n_clusters,verdict,value,border")
     assert len(plain.stdout.splitlines()) == 3
-    answer = json.loads(call("scan", path, "--to", 3, "--json").stdout)
+    answer = json.loads(call("scan", path, "--max-clusters", 3, "--json").stdout)
     assert answer["best"] == 3
     assert [row["n_clusters"] for row in answer["table"]] == [2, 3]
 
@@ -765,12 +765,9 @@ def test_scan_to_standard_output_and_for_machines(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--from", "5", "--to", "3"], "--from 5 is above --to 3"),
-        (["--from", "1"], "whole numbers from 2"),
-        (["--to", "500"], "too few to compare up to 500"),
+        (["--max-clusters", "1"], "'max_clusters' parameter of KNet must be None or an integer >= 2"),
         (["--plot", "scan.txt"], "must end in .png"),
         (["-o", "rows.csv"], "exists already"),
-        (["--impute", "mean"], "must be 'median'"),
     ],
 )
 def test_scan_refuses_in_one_line(tmp_path, monkeypatch, arguments, message):

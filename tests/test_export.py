@@ -37,7 +37,7 @@ def far_rows(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("scale", ["standard", "none"])
+@pytest.mark.parametrize("scale", ["standard", "common", "none"])
 def test_far_rows_have_the_results_of_the_model(tmp_path, dtype, scale):
     model = fitted(dtype, scale=scale)
     to_onnx(model, tmp_path / "m.onnx")
@@ -56,22 +56,19 @@ def test_far_rows_have_the_results_of_the_model(tmp_path, dtype, scale):
 def test_near_rows_gaps_and_column_names(tmp_path):
     onnx = pytest.importorskip("onnx")
     model = fitted()
-    error = to_onnx(model, tmp_path / "m.onnx", ["a", "b", "c"], [None, 0.5, None])
+    error = to_onnx(model, tmp_path / "m.onnx", ["a", "b", "c"])
     assert error < 1e-6
     X = np.random.default_rng(1).normal(size=(50, 3)) * 3
     label, proba, embedding = run(tmp_path / "m.onnx", X)
     assert np.array_equal(label, model.predict(X))
     np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-6)
     np.testing.assert_allclose(embedding, model.transform(X), rtol=1e-6)
-    X[:, 1] = 0.5
-    filled = model.predict(X)
-    X[:, 1] = np.nan
-    assert np.array_equal(run(tmp_path / "m.onnx", X)[0], filled)
-    X[0, 0] = np.nan
-    _, proba, embedding = run(tmp_path / "m.onnx", X)
-    assert np.isnan(proba[0]).all()
-    assert np.isnan(embedding[0]).all()
-    assert not np.isnan(proba[1:]).any()
+    X[np.random.default_rng(2).random(X.shape) < 0.5] = np.nan
+    assert np.isnan(X).all(1).any()
+    label, proba, embedding = run(tmp_path / "m.onnx", X)
+    assert np.array_equal(label, model.predict(X))
+    np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(embedding, model.transform(X), atol=1e-6)
     props = {prop.key: prop.value for prop in onnx.load(tmp_path / "m.onnx").metadata_props}
     assert json.loads(props["columns"]) == ["a", "b", "c"]
 
@@ -120,9 +117,9 @@ def test_with_cosine_the_length_of_a_row_has_no_effect(tmp_path, dtype):
 
 
 def test_rows_without_a_result_get_the_label_minus_1(tmp_path):
-    model = fitted()
+    model = fitted(metric="cosine")
     to_onnx(model, tmp_path / "m.onnx")
-    label, proba, _ = run(tmp_path / "m.onnx", np.array([[np.nan, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    label, proba, _ = run(tmp_path / "m.onnx", np.array([[np.nan, 0.0, 0.0], [1.0, 0.0, 0.0]]))
     assert label[0] == -1
     assert np.isnan(proba[0]).all()
-    assert label[1] == model.predict([[0.0, 0.0, 0.0]])[0]
+    assert label[1] == model.predict([[1.0, 0.0, 0.0]])[0]

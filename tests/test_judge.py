@@ -171,7 +171,7 @@ def test_rounding_is_not_structure(rng):
 def verdict(conductance, gain, cut=0.0, spread=0.0, n=100, d=1):
     """Return a verdict; the gains of rows are above and below the mean in turn, by `spread`."""
     gains = gain + spread * np.resize([1.0, -1.0], n)
-    return Verdict(conductance, cut, gains, -np.log(conductance) + gain / np.sqrt(d))
+    return Verdict(conductance, cut, gains, 0.0, -np.log(conductance) + gain / np.sqrt(d))
 
 
 LABELS = [np.repeat([0, 1], 50), np.tile([0, 1], 50), np.arange(100) % 4 // 2]
@@ -254,3 +254,32 @@ def test_a_gaussian_cloud_is_one_cloud_and_groups_are_not(seed, d):
     groups = cloud + 8 * halves[:, None]
     judge = judge_of(groups)
     assert not judge.is_one_cloud(judge.measure(halves))
+
+
+# Columns that share a unit
+
+
+def random_partition(rng, n, n_groups):
+    return rng.permutation(np.arange(n) % n_groups)
+
+
+def test_modularity_is_that_of_newman(rng):
+    X = rng.normal(size=(80, 5))
+    judge, labels = judge_of(X), random_partition(rng, 80, 3)
+    W = judge.graph.toarray()
+    degrees, total = W.sum(1), W.sum()
+    same = labels[:, None] == labels
+    expected = ((W - np.outer(degrees, degrees) / total) * same).sum() / total
+    assert judge.measure(labels).modularity == pytest.approx(expected)
+
+
+def test_the_largest_modularity_wins_from_four_columns_that_share_a_unit():
+    measured = {"gains": np.zeros(4), "cut": 1.0}
+    verdicts = [
+        Verdict(0.1, **measured, modularity=0.2, score=9.0),
+        Verdict(0.3, **measured, modularity=0.4, score=1.0),
+    ]
+    labels = [np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]
+    for n_columns, shares_unit, expected in ((4, True, 1), (3, True, 0), (4, False, 0)):
+        X = np.random.default_rng(0).normal(size=(4, n_columns))
+        assert Judge(X, neighbors(X, 3), shares_unit=shares_unit).choose(verdicts, labels) == expected

@@ -23,8 +23,6 @@ from knet.exceptions import KNetError, ModelFileError
 from knet.metrics import rand_index
 from knet.model import file as model_file
 from knet.model import read
-from knet.train import training
-from knet.train.keep import MAX_LOSS, NearStart
 from tests.model_files import forge, parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
@@ -448,22 +446,13 @@ def own(width=6):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_own_module_is_kept_as_it_was_when_it_agreed_with_the_start(monkeypatch, path, seed):
+def test_own_module_is_kept_as_it_was_when_held_out_rows_agreed(path, seed):
     """Training goes on with the module after an iteration was kept, and a large learning rate then ruins it."""
-    keepers = []
-
-    class Recorded(NearStart):
-        def __init__(self, *args):
-            super().__init__(*args)
-            keepers.append(self)
-
-    monkeypatch.setattr(training, "NearStart", Recorded)
     X, _ = make_moon(300, random_state=seed)
     torch.manual_seed(seed)
     module = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 2))
-    model = KNet(2, encoder=module, learning_rate=0.1, random_state=seed).fit(X)
-    recorded = keepers[0].agreement
-    assert rand_index(model.start_labels_, model.labels_[model.train_indices_]) == pytest.approx(recorded, abs=MAX_LOSS)
+    model = KNet(2, encoder=module, learning_rate=10.0, random_state=seed).fit(X)
+    assert rand_index(model.start_labels_, model.labels_[model.train_indices_]) > 0.95
     model.save(path)
     np.testing.assert_array_equal(load(path, encoder=module).predict(X), model.labels_)
 

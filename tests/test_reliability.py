@@ -293,6 +293,17 @@ def test_leftovers_of_killed_processes_are_removed_and_others_stay(tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == [".out.csv.backup", "out.csv"]
 
 
+def test_an_interruption_while_a_file_is_created_leaves_nothing_behind(tmp_path, monkeypatch):
+    def interrupted(handle):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(whole_files, "_lock", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "out", b"new")
+    assert list(tmp_path.iterdir()) == []
+    assert whole_files.UNFINISHED == set()
+
+
 def test_long_names_can_be_written(tmp_path):
     write_whole(tmp_path / ("\u00e9" * 120), b"content")
     assert [len(path.name) for path in tmp_path.iterdir()] == [120]
@@ -544,6 +555,8 @@ def test_a_recipe_that_does_not_fit_is_refused(data, tmp_path):
     _, header, tensors = parts(path)
     table = header["extra"]["table"]
     column = table["columns"][0]
+    wrong_parts = ({"date_form": "month"}, {"missing": [1]}, {"missing": "NA"}, {"fills_gaps": 1}, {"n_missing": None})
+    wrong_dialects = ({"na": [1]}, {"sep": ",,"}, {"sep": '"'}, {"decimal": ""}, {"thousands": "]"}, {"header": None})
     for recipe in (
         [],
         {},
@@ -554,7 +567,11 @@ def test_a_recipe_that_does_not_fit_is_refused(data, tmp_path):
         table | {"columns": [column | {"fill": "x"}, *table["columns"][1:]]},
         table | {"columns": [column | {"levels": 3}, *table["columns"][1:]]},
         table | {"columns": [column | {"more": 3}, *table["columns"][1:]]},
-        table | {"id_col": 3},
+        *(table | {"columns": [column | part, *table["columns"][1:]]} for part in wrong_parts),
+        *(table | {"dialect": table["dialect"] | part} for part in wrong_dialects),
+        table | {"dialect": 5},
+        table | {"ids": 3},
+        table | {"ids": [3]},
     ):
         forge(tmp_path / "bad", header | {"extra": {"table": recipe}}, tensors)
         refuses(call("info", tmp_path / "bad"), "recipe")
@@ -672,7 +689,19 @@ def test_an_interruption_during_the_start_is_one_line(moment):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         text = process.stderr.read()
         assert process.wait(timeout=60) == 130
-    assert text in (b"", b"knet: interrupted.\n")  # nothing, if Typer was just reading the options
+    assert text == b"knet: interrupted.\n"
+
+
+def test_an_interruption_that_python_would_ignore_ends_the_command():
+    """Interrupt a destructor: Python ignores exceptions there, and the command would go on."""
+    script = (
+        "import os, signal, sys, knet.cli.app\n"
+        "class Ended:\n    def __del__(self):\n        os.kill(os.getpid(), signal.SIGINT)\n"
+        "def run():\n    Ended()\n    print('went on', flush=True)\n"
+        "knet.cli.app.main = run\nknet.cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"knet: interrupted.\n")
 
 
 def test_too_little_memory_is_one_line(data, tmp_path, monkeypatch):
@@ -705,9 +734,9 @@ def test_errors_of_knet_are_one_line_and_defects_are_not_hidden(data, saved, tmp
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_hidden_stays_after_a_signal(tmp_path, number):
     script = (
-        "import sys, time; from pathlib import Path; from knet.cli import app\n"
+        "import signal, sys, time; from pathlib import Path; from knet import cli\n"
         "from knet.files import whole_file\n"
-        "app.signal.signal(app.signal.SIGTERM, app._terminate)\n"
+        "for number in (signal.SIGINT, signal.SIGTERM):\n    signal.signal(number, cli._stop)\n"
         "with whole_file(Path(sys.argv[1])) as temporary:\n"
         "    print('ready', flush=True); time.sleep(60)"
     )

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import shutil
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -34,6 +35,8 @@ from knet.show.drawing import COLORS, MARKERS
 from knet.show.profiles import percent, profiles
 from knet.show.report import _hash, report
 from knet.show.row_map import CORNERS, quantized
+from knet.tables.cells import Column
+from knet.tables.conversion import Conversion
 
 HOSTILE = "<script>document.title='owned'</script>"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -97,7 +100,7 @@ def test_figures_are_safe_have_no_background_and_have_a_text(page):
     text = page.read_text(encoding="utf-8")
     found = figures(text)
     texts = re.findall(r'<img [^>]*alt="([^"]*)"', text)
-    assert len(found) == len(texts) == 9
+    assert len(found) == len(texts) == 10
     assert all(texts)
     for figure in found:
         assert not re.search(r"<script|<a |<foreignObject|<image[^>]*href=\"(?!data:image/png)", figure)
@@ -127,11 +130,11 @@ def test_the_figures_are_those_of_plots(tmp_path, monkeypatch):
         drawn.append(plot.__name__)
         return plot(*args, **options)
 
-    for name in ("raw_kernel", "learned_kernel", "history", "spectrum", "selection", "silhouettes"):
+    for name in ("raw_kernel", "learned_kernel", "history", "spectrum", "selection", "levels", "silhouettes"):
         monkeypatch.setattr(plots, name, partial(counted, getattr(plots, name)))
     report(model, X, tmp_path / "r.html", n_refits=0)
     assert sorted(drawn) == sorted(
-        ["history", "learned_kernel", "raw_kernel", "selection", "silhouettes", "silhouettes", "spectrum"]
+        ["history", "learned_kernel", "levels", "raw_kernel", "selection", "silhouettes", "silhouettes", "spectrum"]
     )
     assert len(figures((tmp_path / "r.html").read_text())) == len(drawn)
 
@@ -346,8 +349,8 @@ def test_labels_that_cannot_be_the_models_are_refused(tmp_path):
     model, X, _ = fitted()
     for labels, message in [
         (model.labels_[:-1], r"the 300 rows .* Got an array of shape \(299,\)"),
-        (model.labels_ / 2, "one integer from 0 to 2 .* type float64"),
-        (model.labels_ + 1, "one integer from 0 to 2"),
+        (model.labels_ / 2, "one integer from -1 to 2 .* type float64"),
+        (model.labels_ + 1, "one integer from -1 to 2"),
     ]:
         with pytest.raises(ValueError, match=message):
             report(model, X, tmp_path / "r.html", labels=labels, n_refits=0)
@@ -383,10 +386,11 @@ def test_stability_of_a_cluster_is_a_number_only_if_it_is_known():
     X = labels[:, None].astype(float)
     rows, features = Sample(np.arange(102), X, X, X, labels, 102), [Feature("x", "whole", (0,))]
     known = Stability(0.9, np.array([0.8, np.nan, 0.5]), np.ones(102), np.array([50, 0, 2]), 2, 51)
-    found = report_tables.cluster_rows(rows, np.eye(3)[labels], known, find_rules(X, labels, features))
+    sizes = np.bincount(labels)
+    found = report_tables.cluster_rows(rows, sizes, np.eye(3)[labels], known, find_rules(X, labels, features))
     np.testing.assert_array_equal([row.stability for row in found], [0.8, np.nan, np.nan])
     assert [row.is_poor for row in found] == [False] * 3
-    none = report_tables.cluster_rows(rows, np.eye(3)[labels], None, find_rules(X, labels, features))
+    none = report_tables.cluster_rows(rows, sizes, np.eye(3)[labels], None, find_rules(X, labels, features))
     assert np.isnan([row.stability for row in none]).all()
 
 
@@ -401,10 +405,10 @@ def table_with_categories():
     X = X.assign(**{f"region={name}": (color == code) * 1.0 for code, name in enumerate(["east", "north", "west"])})
     X["member"], X["born"] = rng.integers(0, 2, 180) * 1.0, 18_000.0 + 100 * y + rng.integers(0, 30, 180)
     model = KNet(3, max_iter=1, random_state=0, advanced=Advanced(steps_per_iter=5)).fit(X)
-    columns = [{"name": name, "kind": "number"} for name in ("age", "income")]
-    columns += [{"name": "region", "kind": "category", "levels": ["east", "north", "west"]}]
-    columns += [{"name": "member", "kind": "flag"}, {"name": "born", "kind": "date"}]
-    model.extra_ = {"table": {"columns": columns}}
+    levels = {"region": ("east", "north", "west")}
+    kinds = {"age": "number", "income": "number", "region": "category", "member": "flag", "born": "date"}
+    columns = tuple(Column(name, kind, levels=levels.get(name, ())) for name, kind in kinds.items())
+    model.extra_ = {"table": Conversion(columns).to_json()}
     return model, X
 
 
@@ -467,7 +471,7 @@ def test_typical_rows_are_the_most_familiar_of_each_cluster():
 
 
 def test_shares_are_written_briefly():
-    shares = {1 / 3: "33%", 0.021: "2.1%", 0.0004: "<0.1%", 0.0: "0%", 1.0: "100%", float("nan"): "-"}
+    shares = {1 / 3: "33%", 0.021: "2.1%", 0.0004: "<0.1%", 0.0: "0%", 1.0: "100%", float("nan"): "\u2013"}
     assert [percent(share) for share in shares] == list(shares.values())
 
 
@@ -485,6 +489,59 @@ def test_what_a_reader_should_know_comes_first(tmp_path):
     model, X, _ = fitted()
     model.report(X, tmp_path / "clear.html", n_refits=1)
     assert 'id="warnings"' not in (tmp_path / "clear.html").read_text()
+
+
+def test_probabilities_are_withheld_if_refits_disagree(tmp_path):
+    X = np.random.default_rng(0).uniform(size=(200, 5))  # without groups
+    model = KNet(4, max_iter=1, random_state=0)
+    with pytest.warns(KNetDataWarning, match="clusters"):
+        model.fit(X)
+    stable = Stability(0.95, np.full(4, 0.9), np.ones(200), np.bincount(model.labels_), 2, 100)
+    for found, withheld in ((replace(stable, overall=0.2, clusters=np.full(4, 0.3)), True), (stable, False)):
+        model.report(X, tmp_path / "r.html", stability=found, overwrite=True)
+        text = (tmp_path / "r.html").read_text()
+        assert ("Probabilities are not shown" in text) == withheld
+        assert ("belongs to its cluster with a probability" in text) != withheld
+        data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
+        assert (data["certainty"] == []) == withheld
+        table = re.search(r'<table id="clusters">(.*?)</table>', text, re.DOTALL)[1]
+        assert (table.count("<td>-</td>") == 4) == withheld
+    one_lost = replace(stable, clusters=np.array([0.9, 0.2, 0.9, 0.9]))
+    assert one_lost.lost.tolist() == [1]
+
+
+def test_sizes_are_those_of_all_rows_or_say_that_they_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("knet.explore.samples.POOL_ROWS", 100)
+    monkeypatch.setattr("knet.explore.samples.MIN_POOL_ROWS", 100)
+    monkeypatch.setattr("knet.explore.samples.POOL_VALUES", 100)
+    model, X, _ = fitted()
+    for labels, said, sizes in (
+        (model.labels_, "the sizes of the clusters are those of all rows", np.bincount(model.labels_)),
+        (None, "so do the sizes of the clusters", None),
+    ):
+        report(model, X, tmp_path / "r.html", labels=labels, n_refits=0, overwrite=True)
+        text = (tmp_path / "r.html").read_text()
+        assert said in text
+        table = re.search(r'<table id="clusters">(.*?)</table>', text, re.DOTALL)[1]
+        counts = [int(found) for found in re.findall(r"<td>([0-9]+)</td><td class=\"name\">", table)]
+        assert counts == sizes.tolist() if sizes is not None else sum(counts) == 100
+        assert ("<th>rows of the sample</th>" in table) == (sizes is None)
+    assert model.explain(X).size_note == f"100 of {len(X)} rows"
+
+
+def test_identical_rows_are_one_large_point(tmp_path):
+    X = np.vstack([np.random.default_rng(0).normal(size=(60, 2)), np.repeat([[9.0, 9.0]], 40, 0)])
+    model = KNet(2, max_iter=1, random_state=0).fit(X)
+    model.report(X, tmp_path / "r.html", n_refits=0)
+    text = (tmp_path / "r.html").read_text()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
+    copies = np.frombuffer(base64.b64decode(data["copies"]), "<u2")
+    assert sorted(copies) == [1] * 60 + [40] * 40
+    assert "larger points are several identical rows" in text
+    ax = plots.data(model, X)
+    assert {round(size) for part in ax.collections for size in part.get_sizes()} == {25, 25 * 16}
+    beside = {text.get_text(): text.get_position() for text in ax.texts if text.get_text().isdigit()}
+    assert sorted(position == (0, 0) for position in beside.values()) == [False, True]
 
 
 def test_few_rows_are_not_called_stable(tmp_path):
@@ -555,7 +612,7 @@ def test_browser_reports_no_error(browser, page):
     for selector in ("canvas[data-view=data]", "canvas[data-view=embedding]"):
         assert colors_of(browser, selector)[0] > 100
     widths = browser.execute_script("return [...document.querySelectorAll('img')].map(image => image.naturalWidth)")
-    assert len(widths) == 9
+    assert len(widths) == 10
     assert min(widths) > 100
 
 

@@ -6,10 +6,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import skew
+from sklearn.decomposition import PCA
 
 from knet import Advanced, KNet, load
 from knet.prepare import scaling as scaling_module
-from knet.prepare.scaling import FAR, HEAVY_TAIL, Scaling, learn_scaling
+from knet.prepare.preparation import Preparation
+from knet.prepare.scaling import FAR, HEAVY_TAIL, Scaling, learn_scaling, one_hot_blocks
 
 VALUES = st.floats(-1e6, 1e6).filter(lambda value: value == 0 or abs(value) > 1e-3)
 ARBITRARY = arrays(np.float64, st.tuples(st.integers(3, 40), st.integers(1, 4)), elements=VALUES)
@@ -42,7 +44,8 @@ def test_exactly_the_columns_beyond_the_limit_are_compressed(X):
     skewness = np.array([skew(column) if differs else 0.0 for column, differs in zip(X.T, varies, strict=True)])
     assume((np.abs(np.abs(skewness) - HEAVY_TAIL) > 1e-6).all())
     scaling = learn_scaling(X, "auto")
-    assert (scaling.tail_width > 0).tolist() == (np.abs(skewness) > HEAVY_TAIL).tolist()
+    has_many = np.array([len(np.unique(column)) > 2 for column in X.T])  # a flag is not compressed
+    assert (scaling.tail_width > 0).tolist() == ((np.abs(skewness) > HEAVY_TAIL) & has_many).tolist()
     assert not len(learn_scaling(X, "standard").compressed)
     assert not len(Scaling.linear(np.zeros(2), np.ones(2)).compressed)
 
@@ -54,7 +57,9 @@ def test_scaled_columns_have_mean_0_and_deviation_1_and_the_inverse_undoes_it(X)
     Z = scaling(X)
     varies = np.ptp(X, axis=0) > 1e-9 * np.abs(X).max(0)
     np.testing.assert_allclose(Z[:, varies].mean(0), 0, atol=1e-6)
-    np.testing.assert_allclose(Z[:, varies].std(0), 1, rtol=1e-6)
+    two_values = np.array([len(np.unique(column)) == 2 for column in X.T])
+    np.testing.assert_allclose(Z[:, varies & ~two_values].std(0), 1, rtol=1e-6)
+    np.testing.assert_allclose(np.ptp(Z[:, varies & two_values], axis=0), 1, rtol=1e-6)
     np.testing.assert_allclose(scaling.inverse(Z), X, rtol=1e-7, atol=1e-7 * max(1.0, np.abs(X).max()))
 
 
@@ -158,7 +163,64 @@ def test_units_do_not_matter(rng, unit):
     np.testing.assert_allclose(learn_scaling(X * unit, "auto")(X * unit), learn_scaling(X, "auto")(X), atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["auto", "standard"])
+def pixels(rng, n=200, d=12):
+    """Return columns with values from 0 to 1, some of which rarely leave 0."""
+    X = np.clip(rng.normal(np.linspace(-0.8, 0.8, d), 0.5, size=(n, d)), 0, 1)
+    X[0], X[1, 3:] = 0, 1
+    return X
+
+
+def test_columns_of_one_range_share_a_unit(rng):
+    X = pixels(rng)
+    X[:, :3] *= 0.5  # these do not reach the upper end
+    found = learn_scaling(X, "auto")
+    assert found.kind == "common"
+    np.testing.assert_allclose(found(X), (X - X.mean(0)) / np.sqrt(X.var(0).mean()))
+    np.testing.assert_allclose(learn_scaling(X * 255, "auto")(X * 255), found(X))
+    assert learn_scaling(np.column_stack([X, np.full(len(X), 7.0)]), "auto").kind == "common"  # a constant column
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("whiten", [False, True])
+def test_principal_components_share_a_unit(rng, dtype, whiten):
+    X = rng.normal(size=(150, 8)) @ rng.normal(size=(8, 8))
+    components = PCA(5, whiten=whiten).fit_transform(X).astype(dtype)
+    found = learn_scaling(components, "auto")
+    assert found.kind == "common"
+    assert Preparation(found).shares_unit
+    for other in (components[:75], components + 1, standardized(X), components[:, :2]):
+        assert learn_scaling(other, "auto").kind == "standard"
+
+
+def standardized(X):
+    return (X - X.mean(0)) / X.std(0)
+
+
+def test_columns_of_different_kinds_share_no_unit(rng):
+    X = pixels(rng)
+    X[:, :3] *= 0.5
+    own_range = (X - X.min(0)) / (X.max(0) - X.min(0))  # each column scaled to its own range
+    equal = np.clip(rng.normal(0.5, 0.5, size=(200, 8)), 0, 1)
+    equal[:, 0] *= 0.8  # the deviations are similar
+    counts = rng.poisson(np.geomspace(1, 30, 8), size=(200, 8)) * 1.0  # the largest values differ
+    shifted = X + rng.uniform(size=X.shape[1])  # the smallest values differ
+    for rows in (own_range, equal, counts, shifted, rng.normal(size=(100, 6)), np.ones((50, 4))):
+        assert learn_scaling(rows, "auto").kind != "common"
+
+
+def test_a_common_unit_can_be_asked_for_and_is_kept(rng, tmp_path):
+    X = rng.normal(size=(90, 5)) * [1, 1, 1, 0.01, 0.01] + 9 * np.eye(3)[np.arange(90) % 3] @ np.eye(3, 5)
+    model = KNet(3, scale="common", random_state=0, max_iter=1).fit(X)
+    assert model.scale_ == "common"
+    assert len(np.unique(model.predictor_.scaling.scale)) == 1
+    model.save(tmp_path / "model.safetensors")
+    loaded = load(tmp_path / "model.safetensors")
+    assert loaded.scale_ == "common"
+    np.testing.assert_array_equal(loaded.predict(X), model.labels_)
+    assert [KNet(3, scale=kind, max_iter=1).fit(X).scale_ for kind in ("none", "auto")] == ["none", "standard"]
+
+
+@pytest.mark.parametrize("kind", ["auto", "standard", "common"])
 def test_constant_columns_become_zero(kind):
     X = np.column_stack([np.full(50, 1e8 / 3), np.zeros(50), np.full(50, -1e-9)])
     assert not learn_scaling(X, kind)(X).any()
@@ -215,3 +277,18 @@ def test_the_onnx_graph_compresses_too(tmp_path, dtype):
         own = model.transform(rows)
         assert label.tolist() == model.predict(rows).tolist()
         assert (np.abs(embedding - own) <= 1e-5 * np.maximum(1, np.abs(own).max(1, keepdims=True))).all()
+
+
+def test_a_category_counts_as_one_column(rng):
+    """Rows of different categories are one standard deviation of a number apart; a rare level is not farther."""
+    kind = rng.choice(4, 500, p=[0.5, 0.3, 0.18, 0.02])
+    flag = (rng.random(500) < 0.02).astype(float)
+    X = np.column_stack([rng.normal(3, 9, 500), np.eye(4)[kind], 7 * flag])
+    X[11, 1:5] = np.nan
+    scaling = learn_scaling(X, "auto")
+    assert one_hot_blocks(X) == [slice(1, 5)]
+    Z = scaling(X)
+    np.testing.assert_allclose(np.square(np.diff(scaling(np.eye(6)[[1, 4]] * 1.0), axis=0))[0, 1:5].sum(), 1)
+    np.testing.assert_allclose([np.ptp(Z[:, 5]), Z[:, 0].std()], 1)
+    assert one_hot_blocks(np.column_stack([flag, np.eye(4)[kind], np.eye(2)[kind % 2]])) == [slice(1, 5), slice(5, 7)]
+    assert one_hot_blocks(rng.integers(0, 2, (500, 6)).astype(float)) == []

@@ -32,7 +32,6 @@ def folder(tmp_path_factory):
     np.save(folder / "rows.npy", X)
     text = "\n".join(["x0,x1", *(f"{a},{b}" for a, b in X)])
     (folder / "rows.csv").write_text(text)
-    (folder / "gap.csv").write_text(text + "\n1,\n")
     (folder / "word.csv").write_text(text + "\n1,n.a.\n")
     (folder / "other.csv").write_text("a,b\n1,2\n")
     (folder / "damaged.safetensors").write_text("{}")
@@ -73,7 +72,6 @@ def test_help_imports_not_even_numpy_and_arrow(folder, args):
         ("predict m.safetensors missing.csv", "There is no file missing.csv"),
         ("predict damaged.safetensors rows.csv", "damaged"),
         ("predict m.safetensors other.csv", "needs the columns 'x0', 'x1'"),
-        ("predict m.safetensors gap.csv", "Values are missing in column 'x1'"),
         ("predict m.safetensors word.csv", "'n.a.' in row"),
         ("predict m.safetensors rows.csv -o rows.parquet", "exists already"),
         ("embed m.safetensors rows.csv --sep xx", "sep"),
@@ -90,9 +88,8 @@ def test_help_imports_not_even_numpy_and_arrow(folder, args):
         ("fit missing.csv -c 2", "There is no file missing.csv"),
         ("fit rows.csv -c 2 -o m.pkl", ".safetensors"),
         ("fit rows.csv -c 2 --columns z", "There is no column 'z'"),
-        ("fit gap.csv -c 2", "missing"),
         ("fit word.csv -c 2", "'n.a.' in row"),
-        ("fit rows.csv -c 0", "'n_clusters' parameter of KNet must be an integer >= 1"),
+        ("fit rows.csv -c 0", "'n_clusters' parameter of KNet must be 'auto' or an integer >= 1"),
         ("fit rows.csv -c 2 --sigma wide", "'sigma' parameter of KNet"),
         ("fit rows.csv -c 2 --train-size 0", "'train_size' parameter of KNet"),
         ("fit rows.csv -c 2 --max-iter 0", "'max_iter' parameter of KNet"),

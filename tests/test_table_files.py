@@ -28,9 +28,9 @@ from knet.metrics import nmi
 from knet.rows.index_columns import counts_rows, looks_like_index
 from knet.tables import Recipe, json_excel, text
 from knet.tables.conversion import Conversion
-from knet.tables.dialect import Dialect
+from knet.tables.dialect import Dialect, TextOptions
 from knet.tables.json_excel import to_cell
-from knet.tables.read import Source
+from knet.tables.read import MAX_COLUMNS, Source
 from knet.tables.vectors import read_vectors
 from knet.tables.write import write_batches
 
@@ -192,6 +192,33 @@ def test_a_small_file_that_expands_hugely_is_refused(tmp_path, monkeypatch):
         (tmp_path / name).write_bytes(gzip.compress(content))
         assert (tmp_path / name).stat().st_size < 2**15
         refused(tmp_path / name, match)
+
+
+def test_json_of_too_many_values_is_refused_before_they_become_objects(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_excel, "MAX_VALUES", 999)
+    for many in (
+        "[" + "{}," * 1000 + "{}]",
+        '{"a": [' + "0," * 1000 + "0]}",
+        '[{"a": ' + "[" * 1000 + "]" * 1000 + "}]",
+    ):
+        for name in ("d.json", "d.jsonl"):
+            (tmp_path / name).write_text(many)
+            refused(tmp_path / name, "more than 999 values")
+    (tmp_path / "d.json").write_text('{"a": [' + "0," * 900 + "0]}")
+    assert len(read(tmp_path / "d.json")) == 901
+
+
+def test_a_table_of_too_many_columns_is_refused_before_its_rows_are_read(tmp_path):
+    width = MAX_COLUMNS + 1
+    (tmp_path / "d.csv").write_text(",".join(["a"] * width) + "\n" + ",".join(["1"] * width) + "\n")
+    refused(tmp_path / "d.csv", "131,073 columns; a table may have at most 131,072")
+
+
+@pytest.mark.parametrize("sep", ['"', "'", "\n", "\r", "\0", "ab", ""])
+def test_impossible_separators_are_refused(tmp_path, sep):
+    (tmp_path / "d.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="must be one ASCII character"):
+        Source(str(tmp_path / "d.csv"), TextOptions(sep=sep))
 
 
 def test_cells_of_python_values():

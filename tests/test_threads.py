@@ -6,6 +6,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from knet import threads
 from knet.threads import allowed_threads, in_threads, limit_threads, one_blas_thread, one_thread
 
 
@@ -100,3 +101,22 @@ def test_a_caller_keeps_its_threads_while_another_one_works(n_threads):
         names = in_threads(lambda piece: (together.wait(), threading.current_thread().name)[1], range(n_threads))
     assert len(set(names)) == n_threads
     assert torch.get_num_threads() == n_threads
+
+
+def test_an_interruption_while_a_limit_begins_leaves_no_limit(monkeypatch):
+    before, genuine, calls = torch.get_num_threads(), threads._Threads._apply, []
+
+    def interrupted(self):
+        calls.append(1)
+        genuine(self)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    for begin in (lambda: limit_threads(1), one_thread):
+        calls.clear()
+        monkeypatch.setattr(threads._Threads, "_apply", interrupted)
+        with pytest.raises(KeyboardInterrupt), begin():
+            pass
+        monkeypatch.undo()
+        assert torch.get_num_threads() == before
+        assert threads._THREADS.limits == {}

@@ -8,7 +8,7 @@ from sklearn.datasets import make_blobs
 
 from knet.metrics import rand_index
 from knet.prepare import projection, training_rows
-from knet.prepare.training_rows import MEDIAN_ROWS, median_distance, prepare_rows
+from knet.prepare.training_rows import MEDIAN_ROWS, median_distance, ordered_by_content, prepare_rows
 from knet.start import choice
 from knet.start.choice import choose_start
 from tests.estimators import make_knet
@@ -124,7 +124,7 @@ def small_limits(monkeypatch, **limits):
 def sizes_of_the_choice(monkeypatch):
     """Return a list that gets the number of rows of every choice."""
     sizes, original = [], choice.Pool
-    monkeypatch.setattr(choice, "Pool", lambda X, *rest: sizes.append(len(X)) or original(X, *rest))
+    monkeypatch.setattr(choice, "Pool", lambda X, *rest, **names: sizes.append(len(X)) or original(X, *rest, **names))
     return sizes
 
 
@@ -188,3 +188,42 @@ def test_the_exact_and_the_randomised_directions_are_those_of_the_covariance(mon
         np.testing.assert_allclose(np.abs((directions * exact[:, ::-1][:, :4]).sum(0)), 1, atol=1e-3)
         largest = np.abs(directions).argmax(0)
         assert (directions[largest, np.arange(4)] > 0).all()
+
+
+# The order of the rows
+
+
+@pytest.mark.parametrize("kind", ["few columns", "many columns", "equal rows", "sparse"])
+def test_the_order_of_the_rows_changes_nothing(seed, kind):
+    X = make_blobs([70, 50, 30], n_features=20 if kind == "many columns" else 3, random_state=seed)[0]
+    X = np.round(X) if kind == "equal rows" else X
+    X = csr_matrix(X) if kind == "sparse" else X
+    shuffled = state(seed).permutation(150)
+    first, second = (make_knet(3, random_state=0, max_iter=2).fit(rows) for rows in (X, X[shuffled]))
+    np.testing.assert_array_equal(first.labels_[shuffled], second.labels_)
+    np.testing.assert_array_equal(first.transform(X), second.transform(X))
+    assert first.selection_ == second.selection_
+
+
+def test_rows_are_ordered_by_all_their_columns_and_positions_are_kept():
+    X = np.zeros((6, 40))
+    X[:, 39] = [5, 1, -0.0, 3, 0.0, 2]  # they differ in the last column only
+    assert ordered_by_content(X, None).tolist() == [2, 4, 1, 5, 3, 0]
+    assert ordered_by_content(X, np.array([0, 1, 1, 3])).tolist() == [1, 1, 3, 0]
+
+
+def test_very_many_rows_keep_their_order(monkeypatch):
+    monkeypatch.setattr(training_rows, "MAX_ROWS", 5)
+    assert ordered_by_content(normal(0, 6), None) is None
+    assert ordered_by_content(normal(0, 6), np.array([4, 4, 3, 2, 1, 0])).tolist() == [4, 4, 3, 2, 1, 0]
+
+
+def test_clusters_are_numbered_by_their_size(seed):
+    sizes = [20, 60, 40, 30]
+    X, _ = make_blobs(sizes, centers=[[0, 0], [20, 0], [0, 20], [20, 20]], shuffle=False, random_state=seed)
+    model = make_knet(4, random_state=seed, max_iter=2).fit(X)
+    assert np.bincount(model.labels_).tolist() == sorted(sizes, reverse=True)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    weights = np.repeat([9, 1, 1, 1], sizes)  # the smallest group counts most
+    weighted = make_knet(4, random_state=seed, max_iter=2).fit(X, sample_weight=weights)
+    assert (weighted.labels_[:20] == 0).all()

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from knet.advanced import Advanced
     from knet.estimator import KNet
+    from knet.explore.compare import compare
     from knet.explore.scan import scan
     from knet.model.blocks import Labeler
     from knet.model.file import load
     from knet.model.light import LightModel, load_light
     from knet.show import plots
 
-__all__ = ["Advanced", "KNet", "Labeler", "LightModel", "__version__", "load", "load_light", "plots", "scan"]
+__all__ = ["Advanced", "KNet", "Labeler", "LightModel", "__version__", "compare", "load", "load_light", "plots", "scan"]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Advanced": "knet.advanced",
     "KNet": "knet.estimator",
+    "compare": "knet.explore.compare",
     "Labeler": "knet.model.blocks",
     "LightModel": "knet.model.light",
     "load": "knet.model.file",

@@ -27,13 +27,16 @@ class Advanced(BaseEstimator):
         into `memory_budget`; `history_` has the error of a low-rank form as `u_error`.
     memory_budget : float, default=512
         Maximum megabytes that the kernels of U-steps may use, with laplacian="auto".
-    steps_per_iter : int, default=200
-        Gradient steps of a theta-step.
+    steps_per_iter : "auto" or int, default="auto"
+        Gradient steps of a theta-step; "auto" is 200, or 50 if psi has followed a partition before.
     max_columns : int or None, default=64
         Tables with more columns are reduced to this many principal components at most, unless the encoder is your own;
         None never reduces them.
     keep_embeddings : bool, default=False
         Whether to store the embedding of a sample of rows after each iteration, for animations, as `embeddings_`.
+    column_weights : tuple of float or None, default=None
+        How often each column counts: distances in a column of weight 2 count as those of two equal columns. None is 1
+        for all.
 
     Examples
     --------
@@ -52,9 +55,10 @@ class Advanced(BaseEstimator):
         degrees: str = "fixed",
         laplacian: str = "auto",
         memory_budget: float = 512,
-        steps_per_iter: int = 200,
+        steps_per_iter: str | int = "auto",
         max_columns: int | None = 64,
         keep_embeddings: bool = False,
+        column_weights: tuple[float, ...] | None = None,
     ) -> None:
         self.sigma_scale = sigma_scale
         self.init = init
@@ -66,3 +70,4 @@ class Advanced(BaseEstimator):
         self.steps_per_iter = steps_per_iter
         self.max_columns = max_columns
         self.keep_embeddings = keep_embeddings
+        self.column_weights = column_weights

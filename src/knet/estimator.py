@@ -1,10 +1,11 @@
 """KNet, the scikit-learn estimator: a fit is five steps with five results, and the last one labels new rows."""
 
-import os
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,37 +17,38 @@ from torch import nn
 
 from knet.advanced import Advanced
 from knet.arrays import Floats
+from knet.methods import FurtherMethods
+from knet.model.drift import warn_if_foreign
+from knet.model.naming import Naming
+from knet.model.reference import described_rows
 from knet.model.summary import summarize
 from knet.parameters import check_parameters
-from knet.prepare.training_rows import prepare_rows
+from knet.prepare.training_rows import Prepared, ordered_by_content, prepare_rows
 from knet.progress import IterationReporter
 from knet.rows.collections import lazy_on_collections
 from knet.rows.dense import check_directions
-from knet.rows.kinds import admit
+from knet.rows.kinds import admit, table_kind
 from knet.rows.numbers import float_dtype, to_numbers
-from knet.rows.weights import counted_rows
-from knet.start.caveats import about_rows, check_distinct, deciding_column, small_clusters, warn_about
-from knet.start.centers import recluster
+from knet.rows.recipes import recipe_of
+from knet.rows.weights import rows_that_count
+from knet.start.borders import compare_clusters
+from knet.start.caveats import about_clusters, about_rows, check_distinct, warn_about
 from knet.start.choice import Start, choose_start
-from knet.start.separation import path_silhouette
+from knet.start.evidence import Evidence, read_evidence
+from knet.start.guide import about_evidence, keep_evidence
+from knet.start.number import Finding, NumberFound, advise, advise_on, find_number, guided_number, warn_of_guess
 from knet.train.host import own_randomness, random_generator
 from knet.train.paper_start import paper_start
 from knet.train.settings import Settings
 from knet.train.training import Trained, Trainer
 from knet.train.u_steps import UStep
 
-if TYPE_CHECKING:
-    from knet.explore.explain import Explanation
-    from knet.explore.stability import Stability
-    from knet.show.report import ReportOptions
-
 RandomState = int | np.random.RandomState | np.random.Generator | None
 Callback = Callable[[dict[str, float]], object]
+ReadEvidence = Callable[[int, str | int], Evidence | None]  # from the number of rows and of clusters
 
-SCORE_ROWS = 2000  # of which `score` compares all pairs
 
-
-class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
+class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
     """Spectral clustering that learns its kernel and predicts.
 
     KNet (Wu, Khan, Ioannidis, Dy: Deep Kernel Learning for Clustering) learns an embedding psi in which clusters of any
@@ -54,24 +56,28 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
 
     By default, a fit has five steps. Columns are scaled; those with heavy tails are compressed first. Many methods
     (spectral clustering of neighbour graphs, balanced linkage, k-means, Gaussian mixtures) propose partitions of the
-    rows, and a rule picks one without any known label. A neural network psi learns to separate its groups. Then
-    Algorithm 1 of the paper improves psi and a spectral embedding U in turn, so that the HSIC between them rises, as
-    long as the clusters agree with the chosen partition. Last, the model learns how certain its labels are.
+    rows, and a rule picks one without any known label. A network psi learns to separate its groups as far as held-out
+    rows agree. Algorithm 1 of the paper then improves psi and a spectral embedding U in turn: it adds U, HSIC and a
+    kernel that fits psi, and hardly changes labels. Last, the model learns how certain its labels are.
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        The number of clusters c.
+    n_clusters : "auto" or int, default="auto"
+        The number of clusters c. "auto" finds it by the rule of `knet.scan`; `number_` says how clear it is, and why.
+    max_clusters : int, default=None
+        The largest number that "auto" considers; None is 15, or up to 60 if the rows suggest more.
     u_update : {"eig", "sma"} or callable, default="eig"
         The U-step: eigenvectors, or ascent on the Stiefel manifold, or a function `(L, U) -> U`.
     sigma : "auto", "median" or float, default="auto"
         Width of the Gaussian kernel, and the start. With "auto" psi first follows the best of many partitions
         (`selection_`), and the width is half the median distance. With "median", the median distance between rows, or a
         number, U starts from the kernel's eigenvectors, as in the paper.
-    scale : {"auto", "standard", "none"}, default="auto"
-        What the model does to columns: "standard" gives them mean 0 and standard deviation 1, "auto" does so after it
-        has compressed columns with heavy tails (a skewness beyond 2) by asinh. Sparse matrices of many columns keep
-        the proportions of their columns.
+    scale : {"auto", "standard", "common", "none"}, default="auto"
+        What the model does to columns: "standard" gives them mean 0 and standard deviation 1; "common" is for columns
+        that share a unit, such as pixels, spectra or counts, and divides all by the same number. "auto" is "common" if
+        the columns have one range or are principal components (see the guide), else "standard" after columns with
+        heavy tails (a skewness beyond 2) are compressed by asinh; a category (0/1 columns, one of them 1 in every row)
+        then counts as one column. Sparse matrices of many columns share a unit.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" divides every row by its length first, so that only directions count.
     encoder : torch.nn.Module, default=None
@@ -103,19 +109,32 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         Called with each row of `history_` as it is made; training stops if it returns True.
     random_state : int, RandomState, Generator or None, default=None
         The only source of randomness.
-    verbose : int, default=0
-        1 logs each iteration and shows it on standard error: on a terminal in one line, else in a line for each.
+    verbose : bool or int, default=0
+        True or 1 logs each iteration and shows it on standard error: on a terminal in one line, else a line for each.
     advanced : Advanced, default=None
         Rarely used switches, see `knet.Advanced`; None stands for their defaults.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row given to `fit`; equal to `predict` of these rows.
+        Cluster of each row, the largest first unless labels are known; equal to `predict` but for `contradicted_`.
+    contradicted_ : ndarray of int
+        Rows with a known label or in pairs, whose label in `labels_` is not that of `predict`.
+    names_ : dict of int to str
+        Names of clusters.
+    n_clusters_ : int
+        The number of clusters, given or found.
+    number_ : dict
+        How clear the number of clusters is: best, verdict ("clear", "plausible" or "a guess"), levels, advice in words,
+        and with n_clusters="auto" the table of all numbers that were compared. The entries are those of `knet.Scan`.
+    hierarchy_ : list of [int, int]
+        How the clusters join, two at a time, closest first; `levels` uses it.
     cluster_centers_ : ndarray of shape (n_clusters, n_components)
         Cluster centres in the embedding.
     sigma_ : float
         Width of the learned kernel.
+    scale_ : {"standard", "common", "none"}
+        What is done to the columns.
     history_ : list of dict
         One row per iteration: iteration, hsic, reconstruction, u_change, u_error, seconds.
     n_iter_, best_iter_ : int
@@ -150,8 +169,9 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: str | int = "auto",
         *,
+        max_clusters: int | None = None,
         u_update: str | UStep = "eig",
         sigma: str | float = "auto",
         scale: str = "auto",
@@ -172,6 +192,7 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         advanced: Advanced | None = None,
     ) -> None:
         self.n_clusters = n_clusters
+        self.max_clusters = max_clusters
         self.u_update = u_update
         self.sigma = sigma
         self.scale = scale
@@ -199,7 +220,16 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         return self
 
     @lazy_on_collections
-    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        known: ArrayLike | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+    ) -> Self:
         """Learn the embedding and the clusters of X.
 
         Parameters
@@ -212,56 +242,91 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             How often each row counts. Whole weights give the model of repeated rows; other weights decide how often a
             row is drawn for training, a row of mean weight once. A row of weight 0 is labelled but not trained on.
+        known : array-like of shape (n_samples,), optional
+            Known labels of some rows, and -1, None or NaN for the others. Whole numbers below `n_clusters` are the
+            clusters themselves; other values become the names of clusters (`names_`). There may be clusters that no
+            label names. `labels_` has the known labels, and `contradicted_` the rows that `predict` labels otherwise.
+        must_link, cannot_link : array-like of shape (n_pairs, 2), optional
+            Pairs of row numbers that belong to the same cluster, or to different ones; `labels_` keeps all of them.
 
         Returns
         -------
         self : KNet
             The fitted estimator.
         """
+        return self._fit_guided(X, sample_weight, partial(read_evidence, known, must_link, cannot_link))
+
+    def _fit_guided(self, X: Any, sample_weight: ArrayLike | None, read: ReadEvidence) -> Self:
+        """Fit rows with what is known about them, which is read after the rows themselves."""
         check_parameters(type(self).__name__, self.get_params(deep=False))
         before = dict(self.__dict__)
         try:
-            self._fit(self._rows(X, reset=True), sample_weight)
+            rows = self._rows(X, reset=True)
+            if self.metric == "cosine":
+                check_directions(rows)
+            evidence = read(rows.shape[0], self.n_clusters)
+            self._fit(rows, sample_weight, evidence)
+            self._edit(Naming(names=dict(enumerate(evidence.names if evidence else ()))))
+            if (recipe := recipe_of(X)) is not None:
+                self.extra_ = {"table": recipe.to_json()}
         except BaseException:  # a fit that is refused or interrupted leaves an earlier one as it was
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
 
-    def _fit(self, X: Any, sample_weight: ArrayLike | None) -> None:
+    def _fit(self, X: Any, sample_weight: ArrayLike | None, evidence: Evidence | None) -> None:
         """Fit checked rows: prepare, start, train, model; the fitted state changes only after the last step."""
         params, names = self.get_params(deep=False), getattr(self, "feature_names_in_", None)
-        if self.metric == "cosine":
-            check_directions(X)
         rng = random_generator(self.random_state)
-        counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
-        prepared = prepare_rows(X if counted is None else X[counted], params, rng)
-        scale = (self.advanced or Advanced()).sigma_scale
-        chooses = self.sigma == "auto" and prepared.can_be_divided(self.n_clusters)
-        settings = Settings.resolve(params, prepared.X.shape[1], from_partition=chooses)
-        caveats = about_rows(X, names, prepared.preparation)
-        start = (
-            choose_start(prepared, self.n_clusters, scale, rng)
-            if chooses
-            else paper_start(prepared, self.n_clusters, self.sigma, scale)
-        )
-        caveats += [*check_distinct(start.X, self.n_clusters), *start.caveats]
-        warn_about(caveats)
+        least = X.shape[0] if evidence else 1 if self.n_clusters == "auto" else int(self.n_clusters) + 1
+        counted = ordered_by_content(X, rows_that_count(X, names, sample_weight, rng), least=least)
+        rows, known = (X, evidence) if counted is None else (X[counted], evidence and evidence.of(counted))
+        prepared = prepare_rows(rows, params, rng, first=None if known is None else known.rows)
+        start, number = self._start(prepared, known, rng)
+        c, follows = number["best"], start.labels is not None
+        settings = Settings.resolve(params | {"n_clusters": c}, prepared.X.shape[1], from_partition=follows)
+        first = [*about_rows(X, names, prepared.preparation), *warn_of_guess(number), *check_distinct(start.X, c)]
+        warn_about(caveats := [*first, *start.caveats])
+        trained_rows = start.rows if counted is None else counted[start.rows]  # positions in X
         single = settings.device.type == "mps" or float_dtype(X) == np.float32
         Z = torch.from_numpy(start.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator, closing(IterationReporter(self.verbose)) as show:
             Z_train = Z if self.scale == "none" else Z.float()
             trained = Trainer(settings, start, Z_train, generator, rng, partial(self._report, show)).train()
-            predictor = summarize(trained, Z, prepared.preparation, self.n_clusters, rng)
-            labels = predictor.assign(X)
-        trained_rows = start.rows if counted is None else counted[start.rows]  # positions in X
-        late = small_clusters(labels, self.n_clusters)
-        if prepared.preparation.projection is None:  # principal components mean nothing to a user
-            late = [*deciding_column(start.X, labels[trained_rows], names), *late]
-        warn_about(late)
+            rows = described_rows(X, trained_rows)
+            predictor = summarize(trained, Z, rows, prepared.preparation, c, start.votes, rng)
+            predictor, predicted = predictor.numbered(X, counted, by_size=not (evidence and evidence.has_numbers))
+            labels = keep_evidence(predicted, lambda rows: predictor.memberships(X[rows]), evidence)
+        late = about_clusters(start.X, labels, trained_rows, c, prepared.preparation, names)
+        warn_about(late := [*late, *about_evidence(labels, predicted)])
+        border, self.hierarchy_ = compare_clusters(start.X, labels[trained_rows], c, rng)
         self._remember(start, trained, trained_rows)
+        self.number_ = number if number["table"] else advise_on(c, border)
         self.predictor_, self.cluster_centers_, self.labels_ = predictor, predictor.centers, labels
-        self.caveats_ = [*caveats, *late]
+        self.caveats_, self.contradicted_ = [*caveats, *late], np.flatnonzero(labels != predicted)
+
+    def _start(
+        self, prepared: Prepared, evidence: Evidence | None, rng: np.random.RandomState
+    ) -> tuple[Start, NumberFound]:
+        """Find the number of clusters and choose a partition, or start as in the paper, which uses no evidence."""
+        number, compared = self._find_number(prepared, evidence, rng)
+        c, is_exact, scale = number["best"], self.n_clusters != "auto", (self.advanced or Advanced()).sigma_scale
+        if self.sigma != "auto" and evidence is not None and len(evidence.rows):
+            raise ValueError(f"known, must_link and cannot_link need sigma='auto'. Got sigma={self.sigma!r}.")
+        if self.sigma != "auto" or not prepared.can_be_divided(c):
+            return paper_start(prepared, c, self.sigma, scale), number
+        start = choose_start(prepared, c, scale, rng, evidence, is_exact=is_exact, compared=compared)
+        found = c if is_exact or evidence is None or start.labels is None else int(start.labels.max()) + 1
+        return start, number if found == c else advise_on(found, None)
+
+    def _find_number(self, prepared: Prepared, evidence: Evidence | None, rng: np.random.RandomState) -> Finding:
+        """Return the number of clusters, given or found, at least that of the known labels, and what was compared."""
+        if self.n_clusters != "auto":
+            return advise_on(int(self.n_clusters), None), None
+        with closing(IterationReporter(self.verbose)) as show:
+            numbers = find_number(prepared, self.max_clusters, rng, show.say)
+        return guided_number(advise(numbers.numbers), prepared, evidence, rng), numbers.compared
 
     def _report(self, show: IterationReporter, row: dict[str, float]) -> bool:
         """Report an iteration, and say whether the user's callback asks to stop."""
@@ -289,6 +354,8 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
     def predict(self, X: ArrayLike, *, reject: float | None = None) -> NDArray[np.int64]:
         """Return the cluster of each row: the nearest centre in the embedding.
 
+        A warning says if far more rows than expected are unlike the training rows; see `drift`.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -297,8 +364,10 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
             If given, a row gets the label -1 if it is less familiar (`score_samples`) than all but this share of the
             training rows, or if its label is more likely wrong than right (a largest membership below 1/2).
         """
-        X = self._rows(X)
-        return self.predictor_.assign(X, reject)
+        rows = self._rows(X)
+        labels = self.predictor_.assign(rows, reject)
+        warn_if_foreign(self.predictor_, rows, getattr(self, "feature_names_in_", None))
+        return labels
 
     def transform(self, X: ArrayLike) -> Floats:
         """Return psi(X), the embedded rows, of shape (n_samples, n_components)."""
@@ -324,90 +393,24 @@ class KNet(TransformerMixin, ClusterMixin, BaseEstimator):
         X = self._rows(X)
         return self.predictor_.familiarity(X)
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Return how well separated the predicted clusters of X are, from -1 to 1; needs no known labels.
-
-        The mean silhouette of at most 2000 scaled rows, with distances along paths: see `path_silhouette` in
-        `knet.start.separation`. It does not use the embedding, suits clusters of any shape, and does not simply grow
-        with `n_clusters`, so that ``GridSearchCV(KNet(), {"n_clusters": [2, 3, 4]})`` can compare them. Shuffle rows
-        that are sorted (``cv=KFold(3, shuffle=True)``). `knet.scan` compares more thoroughly.
-        """
-        rows, predictor = self._rows(X), self.predictor_
-        if rows.shape[0] > SCORE_ROWS:
-            rows = rows[np.sort(np.random.RandomState(0).permutation(rows.shape[0])[:SCORE_ROWS])]
-        return path_silhouette(predictor.preparation(rows), predictor.assign(rows))
-
-    def kernel(self, X: ArrayLike, Y: ArrayLike | None = None) -> Floats:
-        """Return the learned kernel, exp(-||psi(x) - psi(y)||^2 / (2 sigma^2)) / sqrt(d(x) d(y)) [KERNEL].
-
-        d is the degree towards the training rows, through a summary of them, and at least 1. The kernel is positive
-        semi-definite for any rows: use it as `SVC(kernel=model.kernel)`.
-        """
-        X = self._rows(X)
-        Y = X if Y is None else self._rows(Y)
-        return self.predictor_.kernel(X, Y)
-
-    def recluster(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return clusters recomputed by k-means on psi(X) alone, numbered like the nearest of the known clusters.
-
-        The paper's other way to label new data: it follows clusters that have moved, where `predict` keeps the centres.
-        """
-        rows = self._rows(X)
-        return recluster(self.predictor_.embed(rows), self.cluster_centers_, random_generator(self.random_state))
-
-    def stability(
-        self, X: ArrayLike, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None
-    ) -> "Stability":
-        """Return how far refits on other rows and seeds agree, as a `knet.explore.stability.Stability`."""
-        from knet.explore.stability import stability
-
-        return stability(self, X, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
-
-    def explain(self, X: ArrayLike, *, max_rows: int = 1000, random_state: int = 0) -> "Explanation":
-        """Return what makes each cluster of X: short rules, and the contribution of each column to each row.
-
-        The result is a `knet.explore.explain.Explanation`. Rules are in the units of X. At most `max_rows` rows get
-        contributions.
-        """
-        from knet.explore.explain import explain
-
-        return explain(self, X, max_rows=max_rows, random_state=random_state)
-
-    def save(self, path: str | os.PathLike[str], *, recipe: Any = None, overwrite: bool = False) -> None:
-        """Write the model to one safetensors file; see `knet.load`.
-
-        `recipe` is a fitted `knet.tables.Recipe` to store with the model, so that `knet predict` accepts tables like
-        the one that it was fitted on. An existing file is replaced only with `overwrite`.
-        """
-        from knet.model.file import save
-
-        extra = None if recipe is None else {**getattr(self, "extra_", {}), "table": recipe.to_json()}
-        save(self, path, extra, overwrite=overwrite)
-
-    def report(self, X: ArrayLike, path: str | os.PathLike[str], **options: "Unpack[ReportOptions]") -> None:
-        """Write a report on the clusters of X to one offline HTML file.
-
-        The options are those of `knet.show.report.report`: target, ids, source, command, n_refits, random_state,
-        overwrite.
-        """
-        from knet.show.report import report
-
-        report(self, X, path, **options)
-
     def _rows(self, X: Any, *, reset: bool = False) -> Any:
-        """Return X as a finite array or CSR matrix, or raise a message that names the columns at fault."""
-        if not reset:
-            check_is_fitted(self)
-        X = admit(X)
+        """Return X as an array or CSR matrix without infinite values, or raise a message that names the columns."""
+        given = admit(X) if reset else self._admit(X)
         names = None if reset else getattr(self, "feature_names_in_", None)
-        rows = to_numbers(X, names, min_rows=2 if reset else 1)
-        validate_data(self, X, reset=reset, skip_check_array=True)  # the number of columns and their names
+        gaps = self.metric != "cosine" if reset else self.predictor_.preparation.gaps is not None
+        rows = to_numbers(given, names, min_rows=2 if reset else 1, gaps=gaps)
+        if reset or table_kind(given) or "table" not in getattr(self, "extra_", {}):
+            validate_data(self, given, reset=reset, skip_check_array=True)  # the number of columns and their names
+        elif rows.shape[1] != self.n_features_in_:  # the names of such an array are those of the recipe
+            raise ValueError(f"X has {rows.shape[1]} features, but KNet is expecting {self.n_features_in_} features.")
+        if reset and (recipe := recipe_of(X)) is not None:
+            self.feature_names_in_ = recipe.get_feature_names_out()
         return rows
 
     def __sklearn_tags__(self) -> Tags:
-        """Say that float32 stays float32, and that sparse matrices are welcome."""
+        """Say that float32 stays float32, and that sparse matrices and missing values are welcome."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.classifier_tags = ClassifierTags()  # scikit-learn's checks ask for them where there is a predict_proba
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -39,9 +39,10 @@ def whole_file(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     mode = _mode_of(target)
     _remove_leftovers(target)
-    temporary, handle = _create(target, 0o666 if mode is None else 0o600)
+    temporary, handles = _new_name(target), list[int]()
     UNFINISHED.add(temporary)
-    try:
+    try:  # begins before the file exists: an interruption may come between any two steps
+        _create(temporary, 0o666 if mode is None else 0o600, handles)
         yield temporary
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
@@ -51,7 +52,7 @@ def whole_file(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
     finally:
         temporary.unlink(missing_ok=True)
         UNFINISHED.discard(temporary)
-        if handle is not None:
+        for handle in handles:
             os.close(handle)
 
 
@@ -99,17 +100,20 @@ def _mode_of(target: Path) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _create(target: Path, mode: int) -> tuple[Path, int | None]:
-    """Return a new temporary file, and the handle that holds its lock."""
+def _new_name(target: Path) -> Path:
+    """Return a temporary name in the folder of a file."""
+    return target.with_name(f".{target.name[:NAME_LENGTH]}.{secrets.token_hex(4)}{UNFINISHED_SUFFIX}")
+
+
+def _create(temporary: Path, mode: int, handles: list[int]) -> None:
+    """Create a temporary file; the last of `handles` holds its lock, so that other processes leave it alone."""
     while True:
-        temporary = target.with_name(f".{target.name[:NAME_LENGTH]}.{secrets.token_hex(4)}{UNFINISHED_SUFFIX}")
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+        handles.append(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
         if fcntl is None:
-            os.close(handle)
-            return temporary, None
-        if _lock(handle) and temporary.exists():  # another process may have removed it before it was locked
-            return temporary, handle
-        os.close(handle)
+            os.close(handles.pop())
+            return
+        if _lock(handles[-1]) and temporary.exists():  # another process may have removed it before it was locked
+            return
 
 
 def _lock(handle: int) -> bool:

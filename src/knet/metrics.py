@@ -3,6 +3,8 @@
 All three are 1 for equal partitions, ignore how clusters are numbered, and take labels of any kind (integers, strings).
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -115,7 +117,12 @@ def contingency(first: Labels, second: Labels) -> Labels:
 
 def rand_index(first: Labels, second: Labels) -> float:
     """Return the adjusted Rand index: 1 for equal partitions, about 0 for independent ones."""
-    shared = contingency(first, second).astype(np.float64)
+    return rand_index_of(contingency(first, second))
+
+
+def rand_index_of(counts: Labels) -> float:
+    """Return the adjusted Rand index of two partitions from the number of rows that each pair of groups shares."""
+    shared = counts.astype(np.float64)
     together, first_pairs, second_pairs, pairs = (
         (sizes * (sizes - 1)).sum() for sizes in (shared, shared.sum(1), shared.sum(0), shared.sum())
     )

@@ -51,6 +51,15 @@ def _are_sizes(value: Any) -> bool:
     return isinstance(value, tuple | list) and len(value) > 0 and all(_is_int(n) and n >= 1 for n in value)
 
 
+def positive_numbers() -> tuple[Rule, str]:
+    """Allow tuples and lists of positive numbers, not empty."""
+    is_positive, _ = positive_number()
+    return (
+        lambda value: isinstance(value, tuple | list) and len(value) > 0 and all(map(is_positive, value)),
+        "a tuple of positive numbers",
+    )
+
+
 def nothing() -> tuple[Rule, str]:
     """Allow None."""
     return lambda value: value is None, "None"
@@ -103,10 +112,11 @@ def check_parameters(owner: str, params: Mapping[str, Any]) -> None:
 
 
 RULES: dict[str, tuple[Any, ...]] = {
-    "n_clusters": (integer(1),),
+    "n_clusters": ("auto", integer(1)),
+    "max_clusters": (nothing(), integer(2)),
     "u_update": ("eig", "sma", function()),
     "sigma": ("auto", "median", positive_number()),
-    "scale": ("auto", "standard", "none"),
+    "scale": ("auto", "standard", "common", "none"),
     "metric": ("euclidean", "cosine"),
     "encoder": (nothing(), module()),
     "hidden_layer_sizes": ("auto", sizes()),
@@ -129,7 +139,8 @@ ADVANCED_RULES: dict[str, tuple[Any, ...]] = {
     "degrees": ("fixed", "differentiated"),
     "laplacian": ("auto", "dense", "blocked", "nystroem"),
     "memory_budget": (positive_number(),),
-    "steps_per_iter": (integer(1),),
+    "steps_per_iter": ("auto", integer(1)),
     "max_columns": (nothing(), integer(1)),
     "keep_embeddings": (instance(bool, "a bool"),),
+    "column_weights": (nothing(), positive_numbers()),
 }

@@ -67,8 +67,12 @@ class IterationReporter:
             f"iteration {row['iteration']:.0f}: HSIC {row['hsic']:.4f}, {reconstruction}"
             f"change of K_U {row['u_change']:.4f}, {row['seconds']:.2f} s"
         )
+        self.say(text, is_due=True)
+
+    def say(self, text: str, *, is_due: bool = False) -> None:
+        """Log a text; show it on a terminal, and elsewhere if it is due."""
         logger.log(self.level, text)
-        if self.line is not None:
+        if self.line is not None and (is_due or self.line.terminal or self.line.is_due):
             self.line.show(text)
 
     def close(self) -> None:

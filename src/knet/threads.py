@@ -40,15 +40,15 @@ def _usual_threads() -> int:
 
 
 class _Threads:
-    """Counts the limits in force, so that several threads may use them at the same time.
+    """Knows the limits in force, so that several threads may use them at the same time.
 
     The number of the host program is stored when the first limit begins and restored when the last one ends.
     """
 
     def __init__(self) -> None:
-        self.lock, self.limits, self.host = threading.Lock(), list[int](), 1
+        self.lock, self.host = threading.RLock(), 1
         self.knows_torch = False  # whether `host` is the number of torch, which may be imported within a limit
-        self.n_single = 0  # how many callers need one thread per operation
+        self.limits: dict[object, int | None] = {}  # of each caller; None asks for one thread per operation
         self.local = threading.local()
 
     def allowed(self) -> int:
@@ -56,7 +56,7 @@ class _Threads:
         if getattr(self.local, "inside", False):
             return 1
         with self.lock:
-            return min([self.host, *self.limits]) if self._in_force else _usual_threads()
+            return self._smallest() if self.limits else _usual_threads()
 
     @contextmanager
     def limit(self, n_threads: int) -> Iterator[None]:
@@ -64,76 +64,66 @@ class _Threads:
 
         A limit never raises the number of the host program.
         """
-        self._begin(n_threads)
-        try:
+        with self._in_force(n_threads):
             yield
-        finally:
-            self._end(n_threads)
 
     @contextmanager
     def single(self) -> Iterator[None]:
         """Run each operation of torch and BLAS on one thread; `allowed` does not change."""
-        self._begin(None)
+        with self._in_force(None), _BLAS.single():
+            yield
+
+    @contextmanager
+    def _in_force(self, n_threads: int | None) -> Iterator[None]:
+        """Set a limit; an interruption at any moment ends it."""
+        caller = object()
         try:
-            with _BLAS.single():
-                yield
+            with self.lock:
+                if not self.limits:
+                    self.host, self.knows_torch = _usual_threads(), _loaded_torch() is not None
+                self.limits[caller] = n_threads
+                self._apply()
+            yield
         finally:
-            self._end(None)
+            with self.lock:
+                if caller in self.limits:
+                    del self.limits[caller]
+                    self._apply()
 
-    @property
-    def _in_force(self) -> bool:
-        return bool(self.limits) or self.n_single > 0
-
-    def _begin(self, n_threads: int | None) -> None:
-        with self.lock:
-            if not self._in_force:
-                self.host, self.knows_torch = _usual_threads(), _loaded_torch() is not None
-            if n_threads is None:
-                self.n_single += 1
-            else:
-                self.limits.append(n_threads)
-            self._apply()
-
-    def _end(self, n_threads: int | None) -> None:
-        with self.lock:
-            if n_threads is None:
-                self.n_single -= 1
-            else:
-                self.limits.remove(n_threads)
-            self._apply()
+    def _smallest(self) -> int:
+        return min([self.host, *(limit for limit in self.limits.values() if limit is not None)])
 
     def _apply(self) -> None:
         if (torch := _loaded_torch()) is None:
             return
         if not self.knows_torch:
             self.host, self.knows_torch = torch.get_num_threads(), True
-        torch.set_num_threads(1 if self.n_single else min([self.host, *self.limits]))
+        torch.set_num_threads(1 if None in self.limits.values() else self._smallest())
 
 
 class _BlasThreads:
-    """Counts the callers that need BLAS on one thread: its number of threads belongs to the whole process."""
+    """Knows the callers that need BLAS on one thread: its number of threads belongs to the whole process."""
 
     def __init__(self) -> None:
-        self.lock, self.n_callers = threading.Lock(), 0
+        self.lock, self.callers = threading.RLock(), set[object]()
         self.limiter: Any = None
 
     @contextmanager
     def single(self) -> Iterator[None]:
         """Run each product of NumPy and SciPy on one thread; without threadpoolctl, nothing changes."""
-        self._count(1)
+        caller = object()
         try:
+            with self.lock:
+                self.callers.add(caller)
+                if self.limiter is None and CAN_LIMIT_BLAS:
+                    self.limiter = _thread_pools().limit(limits=1, user_api="blas")
             yield
         finally:
-            self._count(-1)
-
-    def _count(self, change: int) -> None:
-        with self.lock:
-            self.n_callers += change
-            if self.n_callers == 1 and change == 1 and CAN_LIMIT_BLAS:
-                self.limiter = _thread_pools().limit(limits=1, user_api="blas")
-            elif self.n_callers == 0 and self.limiter is not None:
-                self.limiter.restore_original_limits()
-                self.limiter = None
+            with self.lock:
+                self.callers.discard(caller)
+                if not self.callers and self.limiter is not None:
+                    self.limiter.restore_original_limits()
+                    self.limiter = None
 
 
 _THREADS, _BLAS = _Threads(), _BlasThreads()

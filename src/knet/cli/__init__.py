@@ -7,22 +7,21 @@ scikit-learn are imported inside the function that needs them.
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
-INTERRUPTED = 130
+from knet.files import remove_unfinished
 
 
 def main() -> None:
-    """Run the command line; an interruption exits with code 130, also while modules are still being imported."""
+    """Run the command line; a signal to stop ends it at once, also while modules are still being imported."""
     _open_closed_streams()
-    before = signal.signal(signal.SIGINT, _interrupt)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # which is how a shell starts work in the background
+        signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGTERM, _stop)
     from knet.cli.app import main as run
 
-    try:
-        signal.signal(signal.SIGINT, before)
-        run()
-    except KeyboardInterrupt:  # before Typer handles it, or after
-        _interrupt(signal.SIGINT, None)
+    run()
 
 
 def _open_closed_streams() -> None:
@@ -41,7 +40,10 @@ def _open_closed_streams() -> None:
             setattr(sys, name, stream)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Exit at once: nothing has been written, and an exception would appear as the error of an import."""
-    os.write(2, b"knet: interrupted.\n")
-    os._exit(INTERRUPTED)
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Remove unfinished files and exit at once: Python or a library could ignore an exception that is raised here."""
+    remove_unfinished()
+    if number == signal.SIGINT:
+        with suppress(OSError):
+            os.write(2, b"\nknet: interrupted.\n" if os.isatty(2) else b"knet: interrupted.\n")
+    os._exit(128 + number)

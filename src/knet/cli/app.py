@@ -6,19 +6,16 @@ Exit codes: 0 done, 2 wrong usage or data, 130 interrupted.
 import errno
 import functools
 import os
-import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Annotated, ParamSpec
 
 import typer
 
 from knet import __version__
-from knet.cli import INTERRUPTED, demo, export, fit, info, predict, report, scan
+from knet.cli import compare, demo, drift, export, fit, info, predict, refit, report, scan, stability
 from knet.cli.messages import say
 from knet.cli.options import with_groups
-from knet.files import remove_unfinished
 
 P = ParamSpec("P")
 
@@ -48,9 +45,6 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
                 raise
             say(f"knet: {text}")
             raise SystemExit(2) from error
-        except KeyboardInterrupt as error:
-            say("knet: interrupted.")
-            raise SystemExit(INTERRUPTED) from error
 
     return wrapped
 
@@ -69,24 +63,15 @@ def _message(error: Exception) -> str | None:
 
 def main() -> None:
     """Run the command line."""
-    signal.signal(signal.SIGTERM, _terminate)
     try:
         one_line_errors(app)()  # Typer itself prints too: the help
-    except SystemExit as end:
+    except SystemExit:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except OSError:  # has been reported; Python would report it again when it exits
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        if end.code == INTERRUPTED:  # a normal exit would wait for threads that still wait for input
-            os._exit(INTERRUPTED)
         raise
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    """Remove unfinished files and exit at once: third-party code could catch an exception raised here."""
-    remove_unfinished()
-    os._exit(128 + number)
 
 
 def _print_version(wanted: bool) -> None:
@@ -110,6 +95,10 @@ for command, examples in (
     (predict.predict, predict.PREDICT_EXAMPLES),
     (predict.embed, predict.EMBED_EXAMPLES),
     (report.report, report.EXAMPLES),
+    (stability.stability, stability.EXAMPLES),
+    (drift.drift, drift.EXAMPLES),
+    (refit.refit, refit.EXAMPLES),
+    (compare.compare, compare.EXAMPLES),
     (export.export, export.EXAMPLES),
     (info.info, info.EXAMPLES),
     (demo.demo, demo.EXAMPLES),

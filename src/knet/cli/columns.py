@@ -1,42 +1,58 @@
 """The table that a command reads: the columns to fit, the id column, and known labels."""
 
+from __future__ import annotations
+
 import re
+import shlex
+import sys
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from knet.cli.messages import note_unseen, say
+from knet.cli.models import load_light_model
 from knet.cli.options import ColumnOptions, DialectOptions
+from knet.rows.kinds import some
 from knet.tables.conversion import Conversion, near_miss
-from knet.tables.learn import Choices, learn
+from knet.tables.formats import DELIMITERS
+from knet.tables.learn import Advice, Choices, learn
 from knet.tables.read import Source
 
-RESULT_COLUMN = re.compile(r"label|score|(proba|embedding)_\d+")  # names in the output of `knet predict`
-TAKEN_IN_NPZ = ("file", "allow_pickle")  # parameters of `numpy.savez`, which takes the columns as other parameters
+if TYPE_CHECKING:
+    from knet.tables.recipe import Converted
+
+MAX_KEPT = 100  # columns of a table that are copied to the output by default: more are vectors, not facts about rows
+ARRAYS = (".npy", ".npz")
+RESULT_COLUMNS = {name: rf"{name}_\d+" for name in ("proba", "embedding")} | {"label": "label", "score": "score"}
+RESULT_COLUMNS |= {"levels": r"level_\d+"}
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A whole table, the recipe that makes numbers of it, and those numbers, with the column names of the model."""
+    """A whole table, its cells as they are in the file, the recipe that makes numbers of it, and those numbers."""
 
     table: pa.Table
+    cells: pa.Table
     recipe: Conversion
-    X: pa.Table
+    X: Converted
     label: str  # the file
     text_col: str | None
 
     @property
     def names(self) -> list[Any] | None:
-        """Return what the report calls the rows: the id, the text, or both; None if there is neither."""
-        columns = [self.table[name].to_pylist() for name in (self.recipe.id_col, self.text_col) if name is not None]
-        if len(columns) < 2:
-            return columns[0] if columns else None
-        return [f"{own}: {text}" for own, text in zip(*columns, strict=True)]
+        """Return what the report calls the rows: the ids, the text, or both; None if there is neither."""
+        ids = [self.cells[name].to_pylist() for name in self.recipe.ids]
+        texts = [] if self.text_col is None else self.cells[self.text_col].to_pylist()
+        named = [" ".join(map(str, own)) for own in zip(*ids, strict=True)] if len(ids) > 1 else [*ids, []][0]
+        if named and texts:
+            return [f"{own}: {text}" for own, text in zip(named, texts, strict=True)]
+        return named or texts or None
 
     @property
     def known_labels(self) -> NDArray[np.str_] | None:
@@ -45,20 +61,28 @@ class Rows:
 
 
 def read_to_fit(
-    data: str, columns: ColumnOptions, dialect: DialectOptions, text_col: str | None = None, weight: str | None = None
+    data: str,
+    columns: ColumnOptions,
+    dialect: DialectOptions,
+    text_col: str | None = None,
+    weight: str | None = None,
+    known: str | None = None,
 ) -> Rows:
-    """Read a table and learn how its columns become numbers; the columns of texts and weights become none."""
+    """Read a table and learn how its columns become numbers; texts, weights and known labels become none."""
+    beside = [name for name in (text_col, known) if name is not None]
     with open_table(data, dialect) as source:
+        check_present(source, known)
         choices = Choices(
             columns=_split(columns.use, source),
-            drop=[*_split(columns.drop, source), *([] if text_col is None else [text_col])],
-            id_col=columns.id_col,
+            drop=[*_split(columns.drop, source), *beside],
+            ids=_split(columns.id_col, source),
             target=columns.target,
-            impute=columns.impute is not None,
             one_hot=columns.one_hot,
             dates=columns.dates,
+            auto=columns.auto,
             weight=weight,
             unnamed=source.unnamed,
+            advice=Advice(shlex.join(["knet", *sys.argv[1:]])),
         )
         table = source.read()
     try:
@@ -67,23 +91,61 @@ def read_to_fit(
         raise ValueError(f"{source.label}: {error}") from error
     for note in learned.notes:
         say(f"note: {note}")
-    X, kept = to_named_table(learned.table, learned.conversion), learned.table
-    if text_col is not None and text_col not in kept.column_names:
-        kept = kept.append_column(text_col, table[text_col])
-    return Rows(kept, learned.conversion, X, source.label, text_col)
+    if gaps := learned.conversion.gaps:
+        shares = [f"{name!r} ({count / len(table):.1%})" for name, count in gaps.items()]
+        say(
+            f"note: values are missing in {some(shares)}; they stay unknown, and labels of these rows are less certain."
+        )
+    X = convert(learned.table, learned.conversion)
+    return Rows(learned.table, table, learned.conversion, X, source.label, text_col)
 
 
-def _split(names: list[str] | None, source: Source) -> list[str]:
+def read_like(
+    model: Path, data: str, dialect: DialectOptions, target: str | None = None, text_col: str | None = None
+) -> Rows:
+    """Read a whole table as the one that a model was fitted on."""
+    recipe = load_light_model(model)[1]
+    with open_table(data, dialect, recipe) as source:
+        check_present(source, target, text_col)
+        target = target or (recipe.target if recipe.target in source.names else None)
+        recipe = replace(recipe, ids=tuple(name for name in recipe.ids if name in source.names), target=target)
+        table = source.read(recipe.types(source.names, *recipe.ids, target, text_col))
+    return Rows(table, table, recipe, convert(table, recipe), source.label, text_col)
+
+
+def _split(names: Sequence[str] | None, source: Source) -> list[str]:
     """Return the names in a list option: each is a column, or several with commas between them."""
     return [part for name in names or () for part in ([name] if name in source.names else name.split(","))]
 
 
-def to_named_table(table: pa.Table, recipe: Conversion) -> pa.Table:
-    """Return a table as numbers, with the column names that the model uses."""
+def column_weights(given: list[str] | None, recipe: Conversion) -> tuple[float, ...] | None:
+    """Return how often each column of numbers counts, from texts such as "age=2,kind=0.5"; None without any."""
+    if not given:
+        return None
+    found: dict[str, float] = {}
+    for part in ",".join(given).split(","):
+        name, _, text = part.rpartition("=")
+        try:
+            found[name] = float(text)
+        except ValueError:
+            found[name] = 0.0
+        if not 0 < found[name] < float("inf"):
+            raise ValueError(f"The --weights option must have the form NAME=NUMBER, from 0 on. Got {part!r} instead.")
+    names = [column.name for column in recipe.columns]
+    for name in found:
+        if name not in names:
+            raise ValueError(f"The --weights option names {name!r}, which is no column.{near_miss(name, names)}")
+    return tuple(found.get(column.name, 1.0) for column in recipe.columns for _ in column.outputs)
+
+
+def convert(table: pa.Table, recipe: Conversion) -> Converted:
+    """Return a table as numbers, with the recipe that made them."""
+    from knet.tables.recipe import Recipe  # with scikit-learn, which `knet predict` does not need
+
     unseen = Counter[str]()
-    X = recipe.apply(table, unseen)
+    X = Recipe.of(recipe).keep(recipe.apply(table, unseen))
     note_unseen(unseen)
-    return pa.table(list(np.ascontiguousarray(X.T)), names=recipe.outputs)
+    return X
 
 
 def open_table(data: str, dialect: DialectOptions, recipe: Conversion | None = None) -> Source:
@@ -96,23 +158,58 @@ def open_table(data: str, dialect: DialectOptions, recipe: Conversion | None = N
     return source
 
 
-def find_id_column(source: Source, recipe: Conversion, id_col: str | None, output: Path | None = None) -> str | None:
-    """Return the column that identifies rows: the given one, or the one of the fit if the file has it."""
-    check_present(source, id_col)
-    name = id_col or (recipe.id_col if recipe.id_col in source.names else None)
-    check_id_name(name, output)
-    if name is not None and id_col is None and output is not None and output.suffix.lower() == ".npy":
-        say(f"note: {output} can hold numbers only, so the ids of {name!r} are left out.")
-        return None
-    return name
+def find_kept(
+    names: Sequence[str],
+    ids: Sequence[str],
+    keep: Sequence[str] | None,
+    results: Collection[str],
+    output: Path | None,
+) -> list[str]:
+    """Return the columns that are copied to the output: `keep`, or by default the ids, or all of a narrow table.
+
+    Ids identify the rows. Without them a label says nothing once the rows are in another order.
+    """
+    suffix = "" if output is None else output.suffix.lower()
+    words = [] if keep is None else [part for name in keep for part in ([name] if name in names else name.split(","))]
+    taken = re.compile("|".join(RESULT_COLUMNS[name] for name in results))
+    everything = words == ["all"] or (keep is None and not ids and suffix not in ARRAYS and "label" in results)
+    if everything and keep is None and len(names) > MAX_KEPT:
+        say(f"note: the {len(names):,} columns of the table are not copied to the output; use --keep all to copy them.")
+        return []
+    if everything:
+        clashes = [name for name in names if taken.fullmatch(name)]
+        for name in clashes:
+            say(f"note: the column {name!r} is not copied to the output, where a result has this name.")
+        return [name for name in names if name not in clashes]
+    kept = list(dict.fromkeys([*ids, *([] if words == ["none"] else words)]))
+    for name in kept:
+        if name not in names:
+            raise ValueError(f"There is no column {name!r} in the table.{near_miss(name, names)}")
+        if taken.fullmatch(name):
+            raise ValueError(
+                f"The column {name!r}, which is to be copied, has the name of a result column. Rename it first."
+            )
+    return kept
 
 
-def check_id_name(name: str | None, output: Path | None = None) -> None:
-    """Raise an error if the output cannot have an id column of this name."""
-    if name is not None and RESULT_COLUMN.fullmatch(name):
-        raise ValueError(f"The id column {name!r} has the name of a result column. Rename it first.")
-    if name in TAKEN_IN_NPZ and output is not None and output.suffix.lower() == ".npz":
-        raise ValueError(f"{output} cannot have an id column {name!r}. Rename it first, or write .parquet or .csv.")
+def find_ids(source: Source, recipe: Conversion, given: Sequence[str] | None, output: Path | None = None) -> list[str]:
+    """Return the columns that identify rows: the given ones, or those of the fit that the file has."""
+    if given:
+        return _split(given, source)
+    names = [name for name in recipe.ids if name in source.names]
+    if names and output is not None and output.suffix.lower() == ".npy":
+        say(f"note: {output} can hold numbers only, so the ids of {some(list(map(repr, names)))} are left out.")
+        return []
+    return names
+
+
+def kept_columns(
+    cells: pa.Table, typed: pa.Table, names: Sequence[str], output: Path | None
+) -> dict[str, pa.ChunkedArray]:
+    """Return the columns to copy: text as it is in the file; in other formats with the types that the model uses."""
+    as_text = output is None or output.suffix.lower() in DELIMITERS
+    own = [] if as_text else typed.column_names
+    return {name: typed[name] if name in own else cells[name] for name in names}
 
 
 def check_present(source: Source, *names: str | None) -> None:

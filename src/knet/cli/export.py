@@ -27,12 +27,7 @@ def export(
     from knet import load  # slower still: after the file has been checked
     from knet.model.onnx import to_onnx
 
-    fills = [
-        (0.0 if column.kind == "category" else column.fill) if column.fills_gaps else None
-        for column in recipe.columns
-        for _ in column.outputs
-    ]
     with run.limited_threads():
-        difference = to_onnx(load(model), output, recipe.outputs, fills, reject=reject, overwrite=run.force)
+        difference = to_onnx(load(model), output, recipe.outputs, reject=reject, overwrite=run.force)
     summary = {"output": str(output), "inputs": recipe.outputs, "largest_difference": difference}
     print_summary(summary, as_json=run.as_json)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from knet.cli import options as opt
+from knet.cli.evidence import EvidenceOptions
 from knet.cli.messages import print_summary, warnings_as_lines
 from knet.cli.report import measure_stability, write_report
 from knet.cli.results import Attempts
@@ -19,18 +20,20 @@ if TYPE_CHECKING:
     from knet.estimator import KNet
 
 EXAMPLES = (
-    "Examples:  knet fit data.csv -c 3 -o m.safetensors --labels labels.csv --report report.html   |   "
+    "Examples:  knet fit data.csv -o m.safetensors --labels labels.csv --report report.html   |   "
     "cat data.csv | knet fit - -c 3 --id-col id > labels.csv"
 )
 
 
 @dataclass(frozen=True)
 class FitFiles:
-    """The files that a fit writes."""
+    """The files that a fit writes, and what the table of labels has."""
 
     output: Annotated[Path | None, Option("--output", "-o", help="Model file to write (.safetensors).")] = None
     labels: Annotated[Path | None, Option(help="Table of labels to write: .csv, .parquet, ...")] = None
     report: Annotated[Path | None, Option(help="Report to write, one .html file.")] = None
+    keep: opt.Keep = None
+    proba: opt.Proba = False
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,15 @@ class TrainingOptions:
     random_state: opt.RandomState = 0
     device: opt.Device = "auto"
 
-    def parameters(self, n_clusters: int) -> dict[str, Any]:
+    def parameters(self, n_clusters: str, max_clusters: int | None) -> dict[str, Any]:
         """Return the parameters of KNet, except `advanced`, checked before torch is imported."""
         from knet.parameters import check_parameters
 
         given = {name: value for name, value in vars(self).items() if value is not None and name != "sigma_scale"}
         numbers = {name: _number_or_word(given[name]) for name in ("sigma", "train_size")}
-        params = given | numbers | {"n_clusters": n_clusters, "verbose": 1}
+        params = (
+            given | numbers | {"n_clusters": _number_or_word(n_clusters), "max_clusters": max_clusters, "verbose": 1}
+        )
         check_parameters("KNet", params)
         return params
 
@@ -70,13 +75,20 @@ def _number_or_word(text: str) -> str | int | float:
 def fit(
     *,
     data: opt.Data,
-    n_clusters: Annotated[int, Option("--n-clusters", "-c", help="Number of clusters.")],
+    n_clusters: Annotated[
+        str, Option("--n-clusters", "-c", help="Number of clusters; auto finds it, see `knet scan`.")
+    ] = "auto",
+    max_clusters: opt.MaxClusters = None,
     files: FitFiles,
     columns: opt.ColumnOptions,
     text_col: opt.TextCol = None,
     weight: Annotated[
         str | None, Option(help="Column that says how often each row counts; not used for clustering itself.")
     ] = None,
+    weights: Annotated[
+        list[str] | None, Option(help="How often columns count, such as age=2; comma-separated, or repeated.")
+    ] = None,
+    evidence: EvidenceOptions,
     dialect: opt.DialectOptions,
     training: TrainingOptions,
     n_refits: opt.Refits = 2,
@@ -87,25 +99,31 @@ def fit(
     Without --output and --labels, the labels are written to standard output as CSV.
     """
     opt.check_inputs(data)
-    opt.check_roles(id_col=columns.id_col, target=columns.target, weight=weight, text_col=text_col)
+    roles = {"target": columns.target, "weight": weight, "text_col": text_col, "known": evidence.known}
+    opt.check_roles(id_col=columns.id_col, **roles)
     run.check_outputs([(files.output, opt.MODEL), (files.labels, opt.TABLE), (files.report, opt.PAGE)], data)
-    params = training.parameters(n_clusters)
-    from knet.cli.columns import check_id_name, read_to_fit  # slow: after the checks
+    params = training.parameters(n_clusters, max_clusters)
+    from knet.cli.columns import column_weights, find_kept, read_to_fit  # slow: after the checks
     from knet.tables.conversion import to_numbers
 
-    check_id_name(columns.id_col, files.labels)
-    rows = read_to_fit(data, columns, dialect, text_col, weight)
-    weights = None if weight is None else to_numbers(rows.table[weight], "number")
+    rows = read_to_fit(data, columns, dialect, text_col, weight, evidence.known)
+    given = evidence.read(rows.cells, rows.recipe.ids)
+    results = ["label", "levels", *(["proba"] if files.proba else [])]
+    kept = find_kept(rows.cells.column_names, rows.recipe.ids, files.keep, results, files.labels)
+    row_weights = None if weight is None else to_numbers(rows.table[weight], "number")
     from knet import Advanced, KNet  # slower still: after the table has been read
 
-    params["advanced"] = Advanced(sigma_scale=training.sigma_scale, keep_embeddings=files.report is not None)
+    params["advanced"] = Advanced(
+        sigma_scale=training.sigma_scale,
+        keep_embeddings=files.report is not None,
+        column_weights=column_weights(weights, rows.recipe),
+    )
     with run.limited_threads():
         started = time.perf_counter()
         with warnings_as_lines():
-            model = KNet(**params).fit(rows.X, sample_weight=weights)
-        model.extra_ = {"table": rows.recipe.to_json()}  # as after `load`; the model file and the report need it
+            model = KNet(**params).fit(rows.X, sample_weight=row_weights, **given)
         summary = _summarize(model, rows, time.perf_counter() - started)
-        attempts = _write_model_and_labels(model, rows, files, run)
+        attempts = _write_model_and_labels(model, rows, files, kept, run)
         stability, facts = measure_stability(model, rows, n_refits, model.labels_)  # needs time: after those files
         if files.report is not None:
             with attempts.to_write("report", files.report):
@@ -127,25 +145,33 @@ def _summarize(model: KNet, rows: Rows, seconds: float) -> dict[str, Any]:
     return {
         "rows": len(rows.table),
         **LightModel.of(model).facts,
-        "sizes": np.bincount(model.labels_, minlength=model.n_clusters).tolist(),
+        "sizes": np.bincount(model.labels_[model.labels_ >= 0], minlength=model.n_clusters_).tolist(),
+        **({"names": model.names_} if model.names_ else {}),
         "seconds": round(seconds, 2),
-        **({"imputed": rows.recipe.imputed} if rows.recipe.imputed else {}),
+        **({"missing": list(rows.recipe.gaps)} if rows.recipe.gaps else {}),
         **agreement(rows.known_labels, model.labels_),
     }
 
 
-def _write_model_and_labels(model: KNet, rows: Rows, files: FitFiles, run: opt.RunOptions) -> Attempts:
+def _write_model_and_labels(model: KNet, rows: Rows, files: FitFiles, kept: list[str], run: opt.RunOptions) -> Attempts:
     """Write the files that need no refits; the labels go to standard output if no file is asked for."""
+    import numpy as np
     import pyarrow as pa
 
+    from knet.cli.columns import kept_columns
+    from knet.model.blocks import columns
+    from knet.model.levels import level_columns
     from knet.tables.write import write_batches
 
-    attempts, id_col = Attempts(), rows.recipe.id_col
+    attempts = Attempts()
     if files.output is not None:
         with attempts.to_write("model", files.output):
             model.save(files.output, overwrite=run.force)
     if files.labels is not None or (files.output is None and not run.as_json):
         with attempts.to_write("labels", files.labels):
-            ids = {} if id_col is None else {id_col: rows.table[id_col]}
-            write_batches(iter([pa.table({**ids, "label": model.labels_})]), files.labels, force=run.force)
+            copied = kept_columns(rows.cells, rows.table, kept, files.labels)
+            levels = level_columns(model.labels_, model.hierarchy_, model.number_["levels"])
+            proba = columns(model.predictor_, np.asarray(rows.X), ["proba"]) if files.proba else {}
+            table = pa.table({**copied, "label": model.labels_, **levels, **proba})
+            write_batches(iter([table]), files.labels, force=run.force)
     return attempts

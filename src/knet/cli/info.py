@@ -16,7 +16,7 @@ def info(model: opt.ModelFile, as_json: opt.Json = False) -> None:
         **fitted.facts,
         "n_components": fitted.predictor.centers.shape[1],
         "columns": [column.name for column in recipe.columns],
-        **({"id_col": recipe.id_col} if recipe.id_col else {}),
-        **({"imputed": recipe.imputed} if recipe.imputed else {}),
+        **({"id_col": list(recipe.ids)} if recipe.ids else {}),
+        **({"missing": list(recipe.gaps)} if recipe.gaps else {}),
     }
     print_summary(facts, as_json=as_json, to_stderr=False)

@@ -1,14 +1,16 @@
 """What the commands print: lines on standard error, and the summary at the end."""
 
 import json
+import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from knet.tables.terminal import printable
+from knet.tables.terminal import LINE, printable
 
 
 def say(text: str) -> None:
@@ -35,6 +37,29 @@ def _as_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def write_lines(
+    lines: Sequence[Mapping[str, object]], output: Path | None, *, force: bool, quiet: bool
+) -> list[dict[str, object]]:
+    """Write the lines of a result: to a file, or to standard output, on a terminal as a table, else as CSV.
+
+    Return them with rounded numbers, as they are written; `quiet` writes nothing to standard output.
+    """
+    import pyarrow as pa
+
+    from knet.explore.display import text_table
+    from knet.tables.write import write_batches
+
+    rounded = [
+        {name: float(f"{value:.5g}") if isinstance(value, float) else value for name, value in line.items()}
+        for line in lines
+    ]
+    if output is None and sys.stdout is not None and sys.stdout.isatty() and not quiet:
+        typer.echo(printable(text_table(list(rounded[0]), [list(line.values()) for line in rounded]), LINE))
+    elif output is not None or not quiet:
+        write_batches(iter([pa.Table.from_pylist(rounded)]), output, force=force)
+    return rounded
+
+
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
     """Print the warnings of a fit as single lines, each once."""
@@ -45,8 +70,11 @@ def warnings_as_lines() -> Iterator[None]:
         say(f"warning: {text}")
 
 
-def note_unseen(counts: Mapping[str, int]) -> None:
-    """Print how many rows have categories that were not seen in training."""
+def note_unseen(counts: Mapping[str, int], n_without_values: int = 0) -> None:
+    """Print how many rows have categories that were not seen in training, and how many have no value, so no label."""
     for name, count in counts.items():
         rows = "1 row has" if count == 1 else f"{count:,} rows have"
         say(f"note: {rows} a value in {name!r} that was not seen in training; it is encoded as zeros.")
+    if n_without_values:
+        rows, label = ("1 row has", "its") if n_without_values == 1 else (f"{n_without_values:,} rows have", "their")
+        say(f"note: {rows} no value in the columns of the model; {label} label is -1.")

@@ -29,13 +29,25 @@ Data: TypeAlias = Annotated[str, Argument(help=f"Table: {READABLE}, or - for CSV
 ModelFile: TypeAlias = Annotated[Path, Argument(help="Model file, written by `knet fit -o`.")]
 Reject: TypeAlias = Annotated[float | None, Option(help=f"Give the label -1 to rows that are {REJECTED}.")]
 IdCol: TypeAlias = Annotated[
-    str | None, Option(help="Column that identifies rows; copied to the output, not used for clustering.")
+    list[str] | None,
+    Option(help="Column that identifies rows; copied to the output, not used for clustering; may be repeated."),
 ]
+Keep: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        help="Columns of the table to copy to the output: all, none, or names, comma-separated or repeated; default: "
+        "those of --id-col, and without any all columns, if there are at most 100."
+    ),
+]
+Proba: TypeAlias = Annotated[bool, Option("--proba", help="Add the probability of every cluster: proba_0, ...")]
 TextCol: TypeAlias = Annotated[
     str | None, Option(help="Column with texts that the report names rows by; not used for clustering.")
 ]
 Target: TypeAlias = Annotated[
     str | None, Option(help="Column with known labels; only compared with the clusters, not used for clustering.")
+]
+MaxClusters = Annotated[
+    int | None, Option(help="Largest number of clusters to compare; default: 15, or up to 60 if there may be more.")
 ]
 Metric: TypeAlias = Annotated[str, Option(help="euclidean, or cosine: every row is divided by its length first.")]
 RandomState: TypeAlias = Annotated[int, Option(help="Seed; the only source of randomness.")]
@@ -54,13 +66,11 @@ class ColumnOptions:
     target: Annotated[str | None, Option(help="Column with known labels; `fit` only compares clusters with it.")] = None
     use: Annotated[list[str] | None, Option("--columns", help="Columns to use; comma-separated, or repeated.")] = None
     drop: Annotated[list[str] | None, Option(help="Columns to leave out; comma-separated, or repeated.")] = None
-    impute: Annotated[str | None, Option(help="How to fill missing values: median.")] = None
     one_hot: Annotated[bool, Option("--one-hot", help="Convert text columns to 0/1 columns.")] = False
     dates: Annotated[bool, Option("--dates", help="Convert dates to days since 1970.")] = False
-
-    def __post_init__(self) -> None:
-        if self.impute not in (None, "median"):
-            raise ValueError(f"The --impute option must be 'median'. Got {self.impute!r} instead.")
+    auto: Annotated[
+        bool, Option("--auto", help="Convert text and dates, and leave out what can be no number, with notes.")
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -160,10 +170,13 @@ def check_inputs(data: str | None = None, model: Path | None = None) -> None:
         check_readable(model, "model file")
 
 
-def check_roles(**roles: str | None) -> None:
+def check_roles(**roles: str | list[str] | None) -> None:
     """Raise an error if two options name the same column."""
-    for name in filter(None, roles.values()):
-        options = [f"--{option.replace('_', '-')}" for option, column in roles.items() if column == name]
+    named = {option: [names] if isinstance(names, str) else names or [] for option, names in roles.items()}
+    for name in (name for names in named.values() for name in names):
+        options = [
+            f"--{option.replace('_', '-')}" for option, names in named.items() for other in names if other == name
+        ]
         if len(options) > 1:
             both = " and ".join(options)
             raise ValueError(f"{both} name the same column, {name!r}. Use a column for one of them only.")

@@ -27,15 +27,17 @@ class Labelling:
     data: opt.Data
     output: Annotated[Path | None, Option("--output", "-o", help="File to write; default: standard output.")] = None
     id_col: opt.IdCol = None
+    keep: opt.Keep = None
     device: opt.Device = "auto"
 
 
 def predict(
     *,
     task: Labelling,
-    proba: Annotated[bool, Option("--proba", help="Add the membership in every cluster.")] = False,
+    proba: opt.Proba = False,
     score: Annotated[bool, Option("--score", help="Add a score: higher is more familiar; the maximum is 0.")] = False,
     embedding: Annotated[bool, Option("--embedding", help="Add the embedded row.")] = False,
+    levels: Annotated[bool, Option("--levels", help="Add the labels of coarser levels: level_1, ...")] = False,
     reject: opt.Reject = None,
     target: opt.Target = None,
     dask: Annotated[str | None, Option(help=DASK_HELP)] = None,
@@ -46,13 +48,15 @@ def predict(
 
     With --dask, many files are labelled into a folder, one output file each; a second run skips finished files.
     """
-    asked = {"label": True, "proba": proba, "score": score, "embedding": embedding}
+    asked = {"label": True, "levels": levels, "proba": proba, "score": score, "embedding": embedding}
     results = [name for name, wanted in asked.items() if wanted]
     if dask is None:
         _run(task, dialect, run, results, reject, target)
         return
-    if task.output is None or target is not None or task.data == STDIN:
-        raise ValueError("--dask reads files and writes to a folder: it needs --output, and allows no --target or -.")
+    if task.output is None or target is not None or task.data == STDIN or levels:
+        raise ValueError(
+            "--dask reads files and writes to a folder: it needs --output, and allows no --target, --levels or -."
+        )
     from knet.cli.labelling import label_folder
 
     print_summary(label_folder(dask, task, task.output, dialect, run, results, reject), as_json=run.as_json)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,23 +36,16 @@ def report(
     """Write a report on a model and a table, as one HTML file that needs no network."""
     opt.check_inputs(data, model)
     run.check_outputs([(output, opt.PAGE)], model, data)
-    from knet.cli.columns import Rows, check_present, open_table, to_named_table  # slow: after the checks
-    from knet.cli.models import load_light_model
+    from knet.cli.columns import read_like  # slow: after the checks
 
-    recipe = load_light_model(model)[1]
-    with open_table(data, dialect, recipe) as source:
-        check_present(source, target, text_col)
-        target = target or (recipe.target if recipe.target in source.names else None)
-        recipe = replace(recipe, id_col=recipe.id_col if recipe.id_col in source.names else None, target=target)
-        table = source.read(recipe.types(source.names, recipe.id_col, target, text_col))
-    rows = Rows(table, recipe, to_named_table(table, recipe), source.label, text_col)
+    rows = read_like(model, data, dialect, target, text_col)
     from knet import load  # slower still: after the files have been read
 
     with run.limited_threads():
         fitted = load(model)
         stability, facts = measure_stability(fitted, rows, n_refits)
         write_report(fitted, rows, output, stability=stability, overwrite=run.force)
-    print_summary({"rows": len(table), **facts, "report": str(output)}, as_json=run.as_json)
+    print_summary({"rows": len(rows.table), **facts, "report": str(output)}, as_json=run.as_json)
 
 
 def measure_stability(
@@ -64,7 +56,7 @@ def measure_stability(
     The stability is None if there are no refits or they would say nothing. The summary has that of all clusters and of
     each one, null for a cluster without rows; it has neither if there are too few rows.
     """
-    if n_refits == 0 or model.n_clusters == 1:
+    if n_refits == 0 or model.n_clusters_ == 1:
         return None, {}
     from knet.explore.samples import sample_rows
     from knet.explore.stability import REFIT_ROWS, sample_stability

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from typer import Option
 
 from knet.cli import options as opt
@@ -15,14 +17,13 @@ from knet.cli.messages import print_summary
 if TYPE_CHECKING:
     from knet.explore.scan import Scan
 
-EXAMPLES = "Examples:  knet scan data.csv --plot scan.png   |   knet scan data.csv --from 2 --to 20 --json"
+EXAMPLES = "Examples:  knet scan data.csv --plot scan.png   |   knet scan data.csv --max-clusters 30 --json"
 
 
 def scan(
     *,
     data: opt.Data,
-    first: Annotated[int, Option("--from", help="Smallest number of clusters to consider.")] = 2,
-    last: Annotated[int, Option("--to", help="Largest number of clusters to consider.")] = 10,
+    max_clusters: opt.MaxClusters = None,
     output: Annotated[Path | None, Option("--output", "-o", help="Table to write; default: standard output.")] = None,
     plot: Annotated[Path | None, Option(help="Image to write: .png, .svg or .pdf.")] = None,
     columns: opt.ColumnOptions,
@@ -31,12 +32,11 @@ def scan(
     random_state: opt.RandomState = 0,
     run: opt.RunOptions,
 ) -> None:
-    """Advise on the number of clusters: which numbers the data support, if any.
+    """Find the number of clusters: how well the rows support each number, and which they support best.
 
-    The comparison is written to standard output as CSV, or to --output; the advice to standard error.
+    The comparison is written to standard output, on a terminal as a table, else as CSV, or to --output; the advice to
+    standard error.
     """
-    if first > last:
-        raise ValueError(f"--from {first} is above --to {last}.")
     opt.check_inputs(data)
     opt.check_roles(id_col=columns.id_col, target=columns.target)
     run.check_outputs([(output, opt.TABLE), (plot, opt.IMAGE)], data)
@@ -48,23 +48,26 @@ def scan(
     from knet.parameters import check_parameters
     from knet.tables.write import write_batches
 
-    check_parameters("KNet", {"metric": metric})
+    check_parameters("KNet", {"metric": metric, "max_clusters": max_clusters})
     X = read_to_fit(data, columns, dialect).X
     from knet import scan as compare  # slower still: after the table has been read
 
     with run.limited_threads():
         started = time.perf_counter()
-        found = compare(X, range(first, last + 1), metric=metric, random_state=random_state)
+        found = compare(X, max_clusters, metric=metric, random_state=random_state, verbose=1)
         seconds = round(time.perf_counter() - started, 2)
     table = [{name: _rounded(value) for name, value in row.items()} for row in found.table]
-    if output is not None or not run.as_json:
+    if output is None and sys.stdout is not None and sys.stdout.isatty() and not run.as_json:
+        typer.echo(found.text)
+    elif output is not None or not run.as_json:
         write_batches(iter([pa.Table.from_pylist(table)]), output, force=run.force)
     if plot is not None:
         _plot(found, plot, force=run.force)
     summary = {
         "rows": len(X),
         "best": found.best,
-        "supported": found.supported,
+        "verdict": found.verdict,
+        "levels": found.levels,
         "advice": found.advice,
         "seconds": seconds,
         **{name: str(path) for name, path in (("output", output), ("plot", plot)) if path is not None},

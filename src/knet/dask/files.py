@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -33,6 +33,7 @@ except ImportError as error:
 from knet import __version__
 from knet.files import UNFINISHED_SUFFIX, whole_file, write_whole
 from knet.model.blocks import ModelRef, columns
+from knet.model.drift import Moments, tested
 from knet.tables.conversion import Conversion, near_miss
 from knet.tables.dialect import TextOptions
 from knet.tables.formats import IN_FOLDERS, check_suffix, suffix_of
@@ -63,7 +64,7 @@ class Job:
     ref: ModelRef
     recipe: Conversion
     outputs: tuple[str, ...]
-    id_col: str | None
+    keep: tuple[str, ...]
     text: TextOptions | None
     threads: int
 
@@ -74,7 +75,7 @@ class Job:
             "model": self.ref.fingerprint,
             "reject": self.ref.reject,
             "outputs": list(self.outputs),
-            "id": self.id_col,
+            "keep": list(self.keep),
             "rows_per_part": PART_ROWS,
         }
 
@@ -87,6 +88,7 @@ class Done:
     sizes: list[int]
     skipped: bool
     unseen: dict[str, int] = field(default_factory=dict)
+    looked_at: list[Moments] = field(default_factory=list)  # of some rows, to notice those that are foreign
 
 
 def plan(data: str, folder: Path) -> list[FilePart]:
@@ -227,38 +229,39 @@ def label_part(part: FilePart, job: Job) -> Done:
 def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
     """Write the labels of a file part, and its origin, number of rows and cluster sizes into the metadata."""
     predictor = job.ref.load().predictor
-    recipe, unseen = job.recipe, Counter[str]()
-    counts: NDArray[np.int64] = np.zeros(1 + len(predictor.centers), np.int64)  # rejected rows, then the clusters
+    recipe, unseen, looked_at = job.recipe, Counter[str](), list[Moments]()
+    counts: NDArray[np.int64] = np.zeros(1 + predictor.n_labels, np.int64)  # rejected rows, then the clusters
 
-    def labelled(X: NDArray[np.float64], ids: Any) -> pa.Table:
+    def labelled(X: NDArray[np.float64], kept: pa.Table) -> pa.Table:
         outputs = {"label", *job.outputs}  # the sizes need labels, also if no column is written
         out = columns(predictor, X, outputs, job.ref.reject)
         counts[:] += np.bincount(out["label"] + 1, minlength=len(counts))
         if "label" not in job.outputs:
             del out["label"]
-        return pa.table(({} if job.id_col is None else {job.id_col: ids}) | out)
+        return pa.table({name: kept[name] for name in job.keep} | out)
 
     with Source(part.source, job.text, groups=part.groups) as source, whole_file(part.output) as temporary:
-        no_ids = pa.array([], _id_type(source, job.id_col))
-        empty = labelled(np.empty((0, len(recipe.outputs))), no_ids)
+        empty = labelled(np.empty((0, len(recipe.outputs))), _no_rows(source, job.keep))
         sink = Sink(empty.schema, temporary, ".parquet")
-        for table in source.batches(recipe.types(source.names, job.id_col)):
-            sink.write(labelled(recipe.apply(table, unseen), None if job.id_col is None else table[job.id_col]))
+        for table, kept in source.batches_and_cells(recipe.types(source.names), job.keep):
+            X = recipe.apply(table, unseen)
+            looked_at = [Moments.merge([*looked_at, tested(predictor, X)])]
+            sink.write(labelled(X, kept))
         facts = {**origin, "rows": int(counts.sum()), "sizes": counts[1:].tolist()}
         sink.writer.add_key_value_metadata({KEY: json.dumps(facts)})
         sink.close()
-    return Done(facts["rows"], facts["sizes"], skipped=False, unseen=dict(unseen))
+    return Done(facts["rows"], facts["sizes"], skipped=False, unseen=dict(unseen), looked_at=looked_at)
 
 
-def _id_type(source: Source, id_col: str | None) -> Any:
-    """Return the type of a file's identifiers; those of text files stay text."""
-    if id_col is None:
-        return pa.null()
-    if id_col not in source.names:
-        raise ValueError(f"There is no column {id_col!r}.{near_miss(id_col, source.names)}")
+def _no_rows(source: Source, names: Sequence[str]) -> pa.Table:
+    """Return no rows of the columns to copy, with their types; those of text files stay text."""
+    for name in names:
+        if name not in source.names:
+            raise ValueError(f"There is no column {name!r}.{near_miss(name, source.names)}")
     if source.suffix != ".parquet":
-        return pa.string()
-    return pa_parquet.read_schema(source.path).field(source.names.index(id_col)).type
+        return pa.table({name: pa.array([], pa.string()) for name in names})
+    schema = pa_parquet.read_schema(source.path)
+    return pa.table({name: pa.array([], schema.field(source.names.index(name)).type) for name in names})
 
 
 @contextmanager

@@ -1,13 +1,56 @@
-"""Statistics over all rows of a Dask collection: the clusters' sizes and means, and drift from the training sample."""
+"""Statistics over all rows of a Dask collection: the clusters' sizes and means, and drift from the training rows."""
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import dask
+import numpy as np
+from numpy.typing import NDArray
 
+from knet.arrays import Floats
 from knet.dask.lazy import LazyModel, blocks_of, merge_tree
-from knet.explore.statistics import Drift, Moments, Summary
-from knet.model.blocks import ModelOrPath, ModelRef, fingerprint, in_slices
-from knet.model.light import LightModel
+from knet.model.blocks import ModelOrPath, ModelRef, in_slices, light_model
+from knet.model.drift import Drift, Moments
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of the clusters over all rows.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (c,)
+        Number of rows in each cluster.
+    means, deviations : ndarrays of shape (c, d)
+        Mean and standard deviation of each column, per cluster; NaN if a cluster is empty.
+    eta_squared : ndarray of shape (d,)
+        Share of each column's variance that the clusters explain, from 0 to 1.
+    doubtful : float
+        Share of the rows whose membership in their cluster is below 0.7.
+    unfamiliar : float
+        Share of the rows that are less familiar than 99 % of the training rows.
+    """
+
+    sizes: NDArray[np.int64]
+    means: Floats
+    deviations: Floats
+    eta_squared: Floats
+    doubtful: float
+    unfamiliar: float
+
+    @classmethod
+    def of(cls, found: Moments) -> Self:
+        """Return the summary of some rows."""
+        n_rows, _, between, within = found.overall()
+        total, counts = between + within, found.observed
+        return cls(
+            sizes=found.counts,
+            means=np.where(counts > 0, found.means, np.nan),
+            deviations=np.sqrt(found.squares / np.where(counts > 0, counts, np.nan)),
+            eta_squared=between / np.where(total > 0, total, 1.0),
+            doubtful=found.n_doubtful / n_rows,
+            unfamiliar=found.n_unfamiliar / n_rows,
+        )
 
 
 def summarize(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Summary:
@@ -18,19 +61,12 @@ def summarize(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cp
     return Summary.of(_moments(LazyModel(model, X, threads, device)))
 
 
-def drift(model: ModelOrPath, X: Any, reference: Any = None, *, threads: int = 1, device: str = "cpu") -> Drift:
-    """Compare rows with the training sample, in one pass.
-
-    Parameters
-    ----------
-    model, X, threads, device
-        As in `predict`.
-    reference : array-like or sparse matrix in memory, optional
-        The training sample, or rows that represent it. Not needed if `knet.dask.fit` fitted the model.
-    """
-    lazy = LazyModel(model, X, threads, device)
-    known = _stored_description(lazy.light) if reference is None else describe_sample(lazy.light, reference)
-    return Drift.of(_moments(lazy), known)
+def drift(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Drift:
+    """Compare rows with the training rows, in one pass; parameters are those of `predict`."""
+    light = light_model(model)
+    is_plain = light.predictor.naming.is_plain
+    lazy = LazyModel(model if is_plain else replace(light, predictor=light.predictor.unedited), X, threads, device)
+    return Drift.of(_moments(lazy), lazy.light.predictor, lazy.light.names)
 
 
 def _moments(lazy: LazyModel) -> Moments:
@@ -41,18 +77,3 @@ def _moments(lazy: LazyModel) -> Moments:
 
 def _block_moments(block: Any, ref: ModelRef, dtype: str, threads: int) -> Moments:
     return Moments.merge(in_slices(block, ref, dtype, threads, Moments.of_block))
-
-
-def describe_sample(model: LightModel, rows: Any) -> dict[str, Any]:
-    """Return the description of a training sample that `drift` compares with, as plain data for the model file."""
-    return {"model": fingerprint(model), **Moments.of_rows(model.predictor, model._rows(rows)).describe()}
-
-
-def _stored_description(model: LightModel) -> dict[str, Any]:
-    known: dict[str, Any] = model.extra.get("reference", {})
-    if known.get("model") != fingerprint(model):
-        raise ValueError(
-            "The model has no description of its training sample: only knet.dask.fit stores it. "
-            "Pass the sample, or rows that represent it, as `reference`."
-        )
-    return known

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from knet import parameters as rules
 from knet.dask.lazy import blocks_of, check_collection, example_row, merge_tree, predict
-from knet.dask.statistics import describe_sample
 from knet.estimator import KNet
-from knet.model.light import LightModel
 from knet.rows.kinds import count_rows, table_kind, take_rows
 from knet.train.host import random_generator
 
@@ -113,6 +111,9 @@ def fit(
     y: Any = None,
     sample_weight: None = None,
     *,
+    known: None = None,
+    must_link: None = None,
+    cannot_link: None = None,
     sample_size: int = SAMPLE_ROWS,
     threads: int = 1,
     device: str = "cpu",
@@ -127,8 +128,8 @@ def fit(
         Rows to cluster.
     y : ignored
         Present by convention.
-    sample_weight : None
-        Weights are supported for rows in memory only.
+    sample_weight, known, must_link, cannot_link : None
+        Weights, known labels and pairs are supported for rows in memory only.
     sample_size : int, default=50_000
         Number of rows to draw; see `sample`. The model's `random_state` decides which rows.
     threads, device
@@ -138,13 +139,14 @@ def fit(
     -------
     model : KNet
         The same estimator, fitted. `labels_` is lazy, with a label for every row of X; `train_indices_` are positions
-        in X; `extra_["reference"]` describes the sample for `drift`, and is saved with the model.
+        in X.
     """
     rules.check_parameters(type(model).__name__, model.get_params(deep=False))
-    if sample_weight is not None:
+    in_memory = {"sample_weight": sample_weight, "known": known, "must_link": must_link, "cannot_link": cannot_link}
+    for name in (name for name, value in in_memory.items() if value is not None):
         raise TypeError(
-            "sample_weight is supported for rows in memory only. Draw rows first, for example with "
-            "knet.dask.sample(X, 50_000), and fit these with their weights."
+            f"{name} is supported for rows in memory only. Draw rows first, for example with "
+            "knet.dask.sample(X, 50_000), and fit these."
         )
     for name, value, minimum in (("sample_size", sample_size, 2), ("threads", threads, 1)):
         rules.check_parameter("knet.dask.fit", name, value, [], [rules.integer(minimum)])
@@ -152,8 +154,6 @@ def fit(
     example_row(X)
     drawn = _draw(X, sample_size, random_generator(model.random_state))
     model.fit(drawn.rows)
-    reference = describe_sample(LightModel.of(model), drawn.rows)
-    model.extra_ = {**getattr(model, "extra_", {}), "reference": reference}
     model.train_indices_ = drawn.positions[model.train_indices_]
     model.labels_ = predict(model, X, threads=threads, device=device)
     return model

@@ -1,5 +1,7 @@
 """What makes each cluster: short rules in the units of the data, and the contribution of each column to each row."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +32,8 @@ class Explanation:
     rules : list of Rule
         For each cluster with rows: a rule of at most three conditions with its `text`, its `covers` (share of the
         cluster's rows that satisfy it) and its `purity` (share of the rows satisfying it that belong to the cluster).
+    size_note : str
+        The size of the sample that the rules and their numbers of rows are from; empty if they are from all rows.
     columns : list of str
         The columns of the table.
     importance : ndarray of shape (n_columns,)
@@ -46,6 +50,7 @@ class Explanation:
     """
 
     rules: list[Rule]
+    size_note: str
     columns: list[str]
     importance: Floats
     rows: NDArray[np.int64]
@@ -62,10 +67,12 @@ class Explanation:
     def __repr__(self) -> str:
         best = np.argsort(-self.importance, kind="stable")[:3]
         named = ", ".join(f"{self.columns[j]} ({self.importance[j]:.0%})" for j in best)
-        return f"{text_table(HEADER, self._table())}\nvariance explained by the clusters: {named}"
+        sampled = f"\nn_rows are those of a sample, {self.size_note}" if self.size_note else ""
+        return f"{text_table(HEADER, self._table())}{sampled}\nvariance explained by the clusters: {named}"
 
     def _repr_html_(self) -> str:
-        return html_table("What makes each cluster", HEADER, self._table())
+        sampled = f" (of a sample, {self.size_note})" if self.size_note else ""
+        return html_table(f"What makes each cluster{sampled}", HEADER, self._table())
 
 
 HEADER = ("cluster", "n_rows", "rule", "covers", "purity")
@@ -97,6 +104,7 @@ def explain(model: KNet, X: Any, *, max_rows: int = 1000, random_state: int = 0)
     rng, memberships = np.random.default_rng(random_state), partial(_memberships, model.predictor_)
     return Explanation(
         rules=find_rules(drawn.X, drawn.labels, features, random_state),
+        size_note=drawn.size_note,
         columns=[feature.name for feature in features],
         importance=importance(drawn.X, drawn.labels, features),
         rows=few.rows,
@@ -109,7 +117,7 @@ def _memberships(predictor: Predictor, X: Floats) -> Floats:
     """Return the memberships; a row without a direction, as columns of two rows may give, belongs to all equally."""
     if not predictor.preparation.unit_length:
         return predictor.memberships(X)
-    n_clusters, has_direction = len(predictor.centers), X.any(1)
+    n_clusters, has_direction = predictor.n_labels, X.any(1)
     out = np.full((len(X), n_clusters), 1 / n_clusters)
     out[has_direction] = predictor.memberships(X[has_direction])
     return out

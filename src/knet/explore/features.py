@@ -13,6 +13,7 @@ from knet.estimator import KNet
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTES_PER_DAY = 1440
+MISSING = "\u2013"  # how a missing value is shown
 KINDS = {"number": "", "flag": "flag", "category": "category", "date": "date"}  # those that `knet.tables` stores
 
 
@@ -68,14 +69,18 @@ class Feature:
         return f"{number:.0f}" if float(number).is_integer() and abs(number) < 1e7 else f"{number:.12g}"
 
     def middle(self, median: float) -> str:
-        """Return a median as text, with about four digits; of dates, the day."""
+        """Return a median as text, with about four digits; of dates, the day; a dash if there is none."""
+        if median != median:
+            return MISSING
         return self.value(float(np.floor(median))) if self.kind == "date" else short_number(median)
 
     def cell(self, row: Floats) -> str:
-        """Return what a row of numbers has in this column of the table, with about four digits."""
+        """Return what a row of numbers has in this column of the table, with about four digits; a dash if nothing."""
         own = row[list(self.places)]
+        if np.isnan(own).any():
+            return MISSING
         if self.kind == "category":
-            return self.levels[int(own.argmax())] if own.any() else "-"
+            return self.levels[int(own.argmax())] if own.any() else MISSING
         if self.kind == "flag":
             return self._word(own[0] > 0.5)
         return self.value(float(own[0])) if self.kind == "date" else short_number(float(own[0]))
@@ -148,23 +153,34 @@ def _stored_features(stored: Any, X: Floats) -> list[Feature]:
 
 
 def _kind(values: Floats) -> str:
-    """Return whether numbers are 0 and 1, whole, or others."""
+    """Return whether numbers are 0 and 1, whole, or others; missing ones do not count."""
+    values = values[~np.isnan(values)]
     if ((values == 0) | (values == 1)).all():
         return "binary"
     return "whole" if (values == np.floor(values)).all() else "number"
 
 
 def explained_variance(X: Floats, labels: Labels) -> Floats:
-    """Return the share of the variance of each column of X that the clusters explain (eta squared, in [0, 1])."""
+    """Return the share of the variance of each column of X that the clusters explain (eta squared, in [0, 1]).
+
+    Only the values that are present count.
+    """
     own = [X[labels == cluster] for cluster in np.unique(labels)]
-    middle, total = X.mean(0), X.var(0)
-    between = sum(len(rows) * np.square(rows.mean(0) - middle) for rows in own) / len(X)
+    middle, total = observed_mean(X), observed_mean(np.square(X - observed_mean(X)))
+    between = sum((~np.isnan(rows)).sum(0) * np.square(observed_mean(rows) - middle) for rows in own)
+    between = between / np.maximum((~np.isnan(X)).sum(0), 1)
     shares: Floats = np.where(total > 0, between / np.where(total > 0, total, 1.0), 0.0)
     return shares
 
 
+def observed_mean(X: Floats) -> Floats:
+    """Return the mean of the values of each column that are present; 0 if there are none."""
+    mean: Floats = np.nansum(X, axis=0) / np.maximum((~np.isnan(X)).sum(0), 1)
+    return mean
+
+
 def importance(X: Floats, labels: Labels, features: Sequence[Feature]) -> Floats:
     """Return the share of variance that the clusters explain of each column of the table; categories count together."""
-    shares, weights = explained_variance(X, labels), X.var(0)
+    shares, weights = explained_variance(X, labels), observed_mean(np.square(X - observed_mean(X)))
     places = [list(feature.places) for feature in features]
     return np.array([np.average(shares[own], weights=weights[own]) if weights[own].any() else 0.0 for own in places])

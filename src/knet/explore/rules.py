@@ -4,7 +4,7 @@ A rule is found by a beam search. It starts without conditions and adds the cond
 harmonic mean of `covers` (the share of the cluster's rows that satisfy the rule) and `purity` (the share of the rows
 that satisfy the rule and belong to the cluster). A condition has to increase F1 by at least 0.02, so rules stay short.
 Thresholds get as few digits as change F1 by at most 0.005, and `covers` and `purity` are measured with the thresholds
-that are printed.
+that are printed. A missing value satisfies no condition.
 """
 
 from collections.abc import Sequence
@@ -37,9 +37,10 @@ class Condition:
     threshold: float
 
     def holds(self, X: Floats) -> Mask:
-        """Return which rows satisfy the condition."""
-        above: Mask = X[:, self.place] > self.threshold
-        return above if self.above else ~above
+        """Return which rows satisfy the condition; a missing value does not."""
+        values = X[:, self.place]
+        found: Mask = values > self.threshold if self.above else values <= self.threshold
+        return found
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,17 @@ def find_rules(X: Floats, labels: Labels, features: Sequence[Feature], random_st
 
 
 class _Cuts:
-    """The thresholds of all columns, and the place of every value among those of its column."""
+    """The thresholds of all columns, and the place of every value among those of its column; missing ones come last."""
 
     def __init__(self, X: Floats, labels: Labels, owners: Owners) -> None:
         order = np.argsort(-explained_variance(X, labels), kind="stable")[:MAX_COLUMNS]
         found = [(int(j), _thresholds(X[:, j], owners[int(j)])) for j in order]
         self.cuts = [(place, thresholds) for place, thresholds in found if len(thresholds)]
-        self.n_codes = 1 + max((len(thresholds) for _, thresholds in self.cuts), default=0)
+        self.n_codes = 2 + max((len(thresholds) for _, thresholds in self.cuts), default=0)
         self.codes: Counts = np.zeros((len(X), len(self.cuts)), np.intp)
         for column, (place, thresholds) in enumerate(self.cuts):
-            self.codes[:, column] = np.searchsorted(thresholds, X[:, place]) + self.n_codes * column
+            codes = np.where(np.isnan(X[:, place]), self.n_codes - 1, np.searchsorted(thresholds, X[:, place]))
+            self.codes[:, column] = codes + self.n_codes * column
 
     def search(self, own: Mask) -> tuple[Condition, ...]:
         """Return the conditions of the best rule for the rows `own`."""
@@ -114,10 +116,12 @@ class _Cuts:
         return best[1]
 
     def _extensions(self, conditions: tuple[Condition, ...], rows: Mask, own: Mask) -> list[Scored]:
-        """Return the best longer rules, with their F1 and their rows."""
+        """Return the best longer rules, with their F1 and their rows; the last code of a column is a missing value."""
         size = self.n_codes * len(self.cuts)
-        both = np.bincount(self.codes[rows & own].ravel(), minlength=size).reshape(-1, self.n_codes).cumsum(1)
-        everything = np.bincount(self.codes[rows].ravel(), minlength=size).reshape(-1, self.n_codes).cumsum(1)
+        both, everything = (
+            np.bincount(self.codes[some].ravel(), minlength=size).reshape(-1, self.n_codes)[:, :-1].cumsum(1)
+            for some in (rows & own, rows)
+        )
         found = []
         for above in (False, True):
             hits, total = (both[:, -1:] - both, everything[:, -1:] - everything) if above else (both, everything)
@@ -126,7 +130,8 @@ class _Cuts:
                 cut, (place, thresholds) = int(scores[column].argmax()), self.cuts[column]
                 if cut < len(thresholds):
                     new = Condition(place, above, float(thresholds[cut]))
-                    kept = rows & ((self.codes[:, column] - self.n_codes * column > cut) == above)
+                    codes = self.codes[:, column] - self.n_codes * column
+                    kept = rows & ((codes > cut) & (codes < self.n_codes - 1) if above else codes <= cut)
                     found.append((float(scores[column, cut]), (*conditions, new), kept))
         return found
 
@@ -138,8 +143,9 @@ def _f1(hits: Counts, total: Counts, n_own: int) -> Floats:
 
 def _thresholds(values: Floats, feature: Feature) -> Floats:
     """Return short numbers between neighbouring values; at equal ranks if there are many values."""
+    values = values[~np.isnan(values)]
     distinct = np.unique(values)
-    gaps = np.arange(len(distinct) - 1)
+    gaps = np.arange(max(len(distinct) - 1, 0))
     if len(gaps) > MAX_CUTS:
         ends = np.searchsorted(distinct, np.quantile(values, np.linspace(0, 1, MAX_CUTS + 2)[1:-1]))
         gaps = np.unique(np.clip(ends, 0, len(distinct) - 2))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from knet.arrays import Floats, Labels
 from knet.estimator import KNet
 from knet.rows.dense import dense_rows
-from knet.rows.kinds import admit, take_rows
+from knet.rows.kinds import take_rows
 
 POOL_ROWS = 50_000  # the maximum number of rows from which a sample is drawn
 POOL_VALUES = 10_000_000  # the maximum number of their values: tables with many columns have a smaller pool,
@@ -62,6 +62,8 @@ def sample_rows(
 ) -> Sample:
     """Return about `max_rows` rows of X at most: from each cluster in proportion to its size, and at least three.
 
+    Rows without any value belong to no cluster, and to no sample.
+
     If X has more rows than `POOL_ROWS` (fewer for wide tables), the sample is drawn from a random pool of that size.
     X may be a sample already. `labels` are the labels of X if they are known; otherwise the model predicts those of the
     pool.
@@ -69,13 +71,14 @@ def sample_rows(
     check_is_fitted(model)
     if isinstance(X, Sample):
         return X.thin(max_rows, random_state)
-    X, rng, predictor = admit(X), np.random.default_rng(random_state), model.predictor_
+    X, rng, predictor = model._admit(X), np.random.default_rng(random_state), model.predictor_
     n_rows = X.shape[0] if X.shape else 0  # a single number, which `model._rows` refuses
     n_pool = min(POOL_ROWS, max(MIN_POOL_ROWS, POOL_VALUES // model.n_features_in_))
     pool = np.arange(n_rows) if n_rows <= n_pool else np.sort(rng.choice(n_rows, n_pool, replace=False))
     values = model._rows(X if len(pool) == n_rows else take_rows(X, pool))
-    known = predictor.assign(values) if labels is None else _checked(labels, n_rows, model.n_clusters)[pool]
-    kept = _stratified(known, max_rows, rng)
+    known = predictor.assign(values) if labels is None else _checked(labels, n_rows, predictor.n_labels)[pool]
+    has_values = np.flatnonzero(known >= 0)  # a row without any value has the label -1: there is nothing to show
+    kept = has_values[_stratified(known[has_values], max_rows, rng)]
     values = dense_rows(values[kept]).astype(np.float64)
     scaled, Psi = predictor.preparation(values), predictor.embed(values)
     return Sample(rows=pool[kept], X=values, scaled=scaled, Psi=Psi, labels=known[kept], n_rows=n_rows)
@@ -85,9 +88,9 @@ def _checked(labels: ArrayLike, n_rows: int, n_clusters: int) -> Labels:
     """Return labels given by a caller as an array, or raise if they cannot be the model's labels of these rows."""
     given = np.asarray(labels)
     is_whole = given.shape == (n_rows,) and given.dtype.kind in "iu"
-    if not is_whole or ((given < 0) | (given >= n_clusters)).any():
+    if not is_whole or ((given < -1) | (given >= n_clusters)).any():
         raise ValueError(
-            f"'labels' must be those that the model's predict gives to the {n_rows} rows of X: one integer from 0 to "
+            f"'labels' must be those that the model's predict gives to the {n_rows} rows of X: one integer from -1 to "
             f"{n_clusters - 1} for each row. Got an array of shape {given.shape} and type {given.dtype} instead."
         )
     return given.astype(np.int64)

@@ -17,7 +17,7 @@ from knet.estimator import KNet
 from knet.explore.display import html_table, rounded, to_frame
 from knet.explore.samples import Sample
 from knet.metrics import ari
-from knet.rows.kinds import admit, count_rows, take_rows
+from knet.rows.kinds import count_rows, take_rows
 from knet.start.judge import JUDGE_NEIGHBORS
 
 REFIT_ROWS = 2000  # the maximum number of rows from which the rows of a refit are drawn
@@ -75,14 +75,25 @@ class Stability:
         return f"Too few rows to say how stable these clusters are ({need} of them): {numbers}." if numbers else ""
 
     @property
+    def is_refuted(self) -> bool:
+        """Whether refits find other clusters, so that a probability of belonging to these says nothing."""
+        return self.is_known and self.overall < FAIRLY_STABLE
+
+    @property
+    def lost(self) -> Labels:
+        """The clusters that refits do not find again; all of them if refits find others."""
+        lost = np.flatnonzero(self.clusters < (np.inf if self.is_refuted else CLUSTER_KEPT))
+        return lost if self.is_refuted else np.setdiff1d(lost, self.too_small)
+
+    @property
     def doubts(self) -> list[str]:
         """What refits say against the clusters: that they find others, or do not find some of them again."""
-        if self.is_known and self.overall < FAIRLY_STABLE:
+        if self.is_refuted:
             return ["Refits find other clusters: try other numbers of clusters before you use these."]
-        lost = np.setdiff1d(np.flatnonzero(self.clusters < CLUSTER_KEPT), self.too_small)
-        if not len(lost):
+        if not len(self.lost):
             return []
-        return [f"Refits do not find these clusters again (overlap below {CLUSTER_KEPT}): {', '.join(map(str, lost))}."]
+        lost = ", ".join(map(str, self.lost))
+        return [f"Refits do not find these clusters again (overlap below {CLUSTER_KEPT}): {lost}."]
 
     @property
     def word(self) -> str:
@@ -93,11 +104,13 @@ class Stability:
 
     def to_frame(self) -> Any:
         """Return the clusters as a pandas DataFrame: cluster, n_rows, stability."""
-        return to_frame({name: [row[j] for row in self._table()] for j, name in enumerate(HEADER)})
+        return to_frame({name: [line[name] for line in self.table()] for name in HEADER})
 
-    def _table(self) -> list[tuple[int, int, float]]:
-        numbers = range(len(self.clusters))
-        return list(zip(numbers, self.sizes.tolist(), self.clusters.tolist(), strict=True))
+    def table(self) -> list[dict[str, float | None]]:
+        """Return a line for each cluster: cluster, n_rows, stability; None if none of the rows belong to it."""
+        kept = [None if np.isnan(value) else value for value in self.clusters.tolist()]
+        columns = range(len(kept)), self.sizes.tolist(), kept
+        return [dict(zip(HEADER, line, strict=True)) for line in zip(*columns, strict=True)]
 
     @property
     def _title(self) -> str:
@@ -108,7 +121,9 @@ class Stability:
         return f"<{self._title}; clusters: {clusters}>" + f" {self.caveat}" * bool(self.caveat)
 
     def _repr_html_(self) -> str:
-        return html_table(f"{self._title}. {self.caveat}".strip(), HEADER, self._table())
+        return html_table(
+            f"{self._title}. {self.caveat}".strip(), HEADER, [list(line.values()) for line in self.table()]
+        )
 
 
 def stability(model: KNet, X: Any, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None) -> Stability:
@@ -137,8 +152,9 @@ def stability(model: KNet, X: Any, *, n_refits: int = 5, random_state: int = 0, 
     """
     if n_refits < 1:
         raise ValueError(f"n_refits must be at least 1. Got {n_refits} instead.")
-    X = admit(X)
-    return agreement(model, X, model.predict(X), n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
+    X = model._admit(X)
+    labels = model.predictor_.assign(model._rows(X))
+    return agreement(model, X, labels, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
 
 
 def agreement(
@@ -146,7 +162,7 @@ def agreement(
 ) -> Stability:
     """Compare refits with the labels that the model gives to X."""
     n_rows, samples = count_rows(X), []
-    size = min(n_rows, max(model.n_clusters, 2, min(n_rows, REFIT_ROWS) // 2))
+    size = min(n_rows, max(model.n_clusters_, 2, min(n_rows, REFIT_ROWS) // 2))
     for number in range(n_refits):
         rng = np.random.default_rng([random_state, number])
         pool = np.arange(n_rows) if n_rows <= REFIT_ROWS else rng.choice(n_rows, REFIT_ROWS, replace=False)
@@ -155,7 +171,7 @@ def agreement(
     refitted = run(
         delayed(_refit)(model, sample, X, FIRST_REFIT_SEED + number) for number, sample in enumerate(samples)
     )
-    return _compare(labels, refitted, model.n_clusters, size)
+    return _compare(labels, refitted, model.predictor_.n_labels, size)
 
 
 def sample_stability(model: KNet, X: Any, rows: Sample, *, n_refits: int, random_state: int) -> Stability | None:
@@ -164,7 +180,7 @@ def sample_stability(model: KNet, X: Any, rows: Sample, *, n_refits: int, random
     The refits get these rows as X has them: sparse rows stay sparse. None if there are no refits, a single cluster,
     fewer rows than a refit needs, or the user's own encoder, whose training may take long.
     """
-    if n_refits == 0 or model.n_clusters == 1 or rows.n_rows < model.n_clusters or model.encoder is not None:
+    if n_refits == 0 or model.n_clusters_ == 1 or rows.n_rows < model.n_clusters_ or model.encoder is not None:
         return None
     few = rows.thin(REFIT_ROWS, random_state)
     return agreement(model, take_rows(X, few.rows), few.labels, n_refits=n_refits, random_state=random_state)
@@ -172,7 +188,9 @@ def sample_stability(model: KNet, X: Any, rows: Sample, *, n_refits: int, random
 
 def _refit(model: KNet, sample: Any, X: Any, seed: int) -> Labels:
     """Return the labels of X by a refit on a sample."""
-    refit = clone(model).set_params(random_state=seed, callback=None, verbose=0, train_size="auto")
+    refit = clone(model).set_params(
+        n_clusters=model.n_clusters_, random_state=seed, callback=None, verbose=0, train_size="auto"
+    )
     if refit.advanced is not None:
         refit.set_params(advanced__keep_embeddings=False)
     with warnings.catch_warnings(action="ignore"):  # the user has seen them when the model was fitted
@@ -181,8 +199,13 @@ def _refit(model: KNet, sample: Any, X: Any, seed: int) -> Labels:
 
 
 def _compare(labels: Labels, refitted: Sequence[Labels], n_clusters: int, n_drawn: int) -> Stability:
-    """Match the clusters of each refit to the model's clusters and count agreement."""
-    overlaps, same = np.zeros((len(refitted), n_clusters)), np.zeros((len(refitted), len(labels)))
+    """Match the clusters of each refit to the model's clusters and count agreement.
+
+    Rows without any value have the label -1 in every fit; they agree, and count for no cluster.
+    """
+    overlaps, same = np.zeros((len(refitted), n_clusters)), np.ones((len(refitted), len(labels)))
+    has_values = labels >= 0
+    labels, refitted = labels[has_values], [other[has_values] for other in refitted]
     sizes = np.bincount(labels, minlength=n_clusters)
     known = np.flatnonzero(sizes)
     for number, other in enumerate(refitted):
@@ -191,7 +214,7 @@ def _compare(labels: Labels, refitted: Sequence[Labels], n_clusters: int, n_draw
         overlaps[number, known] = (both / union).max(1)
         own, matched = linear_sum_assignment(-both)
         match = dict(zip(np.unique(other)[matched], known[own], strict=True))
-        same[number] = np.array([match.get(label, -1) for label in range(n_clusters)])[other] == labels
+        same[number, has_values] = np.array([match.get(label, -1) for label in range(n_clusters)])[other] == labels
     clusters = np.where(sizes > 0, overlaps.mean(0), np.nan)
     overall = float(np.mean([ari(labels, other) for other in refitted]))
     return Stability(overall, clusters, same.mean(0), sizes, len(refitted), n_drawn)

@@ -4,6 +4,8 @@ A `ModelRef` is sent to the workers. It contains the model, or the path of its f
 and keeps it. A block is processed in slices, so that the extra memory does not grow with the block.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import socket
@@ -29,7 +31,7 @@ from knet.threads import limit_threads
 if TYPE_CHECKING:
     from knet.estimator import KNet
 
-OUTPUTS = ("label", "proba", "score", "embedding")
+OUTPUTS = ("label", "name", "proba", "score", "embedding")
 SLICE_ROWS = 65_536  # rows of a block that are converted to numbers at a time
 KEPT_MODELS = 4  # models that a process keeps loaded
 ModelOrPath: TypeAlias = "KNet | LightModel | str | os.PathLike[str]"
@@ -47,7 +49,7 @@ class ModelRef:
     model: Any = field(repr=False, compare=False)  # a LightModel; None on a worker that reads the file
 
     @classmethod
-    def of(cls, model: ModelOrPath, device: str = "cpu", reject: float | None = None) -> "ModelRef":
+    def of(cls, model: ModelOrPath, device: str = "cpu", reject: float | None = None) -> ModelRef:
         """Return a reference to a fitted model, or to a model file that the workers can read too."""
         light = light_model(model)
         light.predictor.threshold(reject)  # an error now, not on a worker
@@ -110,6 +112,7 @@ def fingerprint(model: ModelOrPath) -> str:
         "unit_length": predictor.preparation.unit_length,
         "names": light.names,
         "table": light.extra.get("table"),
+        "naming": predictor.naming.to_json(),
     }
     arrays = predictor.arrays() | {f"encoder.{name}": value for name, value in predictor.encoder.state().items()}
     return digest_of(json.dumps(facts, sort_keys=True), arrays)
@@ -148,9 +151,10 @@ def in_slices(
 def columns(
     predictor: Predictor, X: Floats, outputs: Collection[str], reject: float | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the chosen outputs of some rows as named columns: label, proba_0 ..., score, embedding_0 ..."""
+    """Return the chosen outputs of some rows as columns: label, label_name, proba_0 ..., score, embedding_0 ..."""
     compute: dict[str, Callable[[], NDArray[Any]]] = {
         "label": lambda: predictor.assign(X, reject),
+        "name": lambda: predictor.naming.named(predictor.assign(X, reject)),
         "proba": lambda: predictor.memberships(X),
         "score": lambda: predictor.familiarity(X),
         "embedding": lambda: predictor.embed(X),
@@ -159,7 +163,7 @@ def columns(
     for name in (name for name in OUTPUTS if name in outputs):
         values = compute[name]()
         numbered = {f"{name}_{k}": column for k, column in enumerate(values.T.copy())} if values.ndim == 2 else None
-        out |= numbered or {name: values}
+        out |= numbered or {"label_name" if name == "name" else name: values}
     return out
 
 
@@ -198,8 +202,8 @@ class Labeler:
     ----------
     model : KNet, LightModel, or path of a model file
         With a path, each worker reads the file.
-    outputs : sequence of {"label", "proba", "score", "embedding"}, default=("label",)
-        Columns to compute.
+    outputs : sequence of {"label", "name", "proba", "score", "embedding"}, default=("label",)
+        Columns to compute; "name" is the name of the row's cluster, in a column label_name.
     keep : sequence of str
         Columns of the batch to copy to the result, such as an identifier.
     reject : float in [0, 1), optional

@@ -72,12 +72,16 @@ def save(
         "best_iter": model.best_iter_,
         "selection": getattr(model, "selection_", []),
         "caveats": getattr(model, "caveats_", []),
+        "number": model.number_,
+        "hierarchy": model.hierarchy_,
         "n_train": model.n_train_,
         "n_features": model.n_features_in_,
         "feature_names": None if names is None else list(map(str, names)),
         "extra": dict(extra if extra is not None else getattr(model, "extra_", {})),
         "versions": versions(),
     }
+    if (naming := predictor.naming.to_json()) is not None:
+        header["naming"] = naming
     text = json.dumps(header, sort_keys=True)
     try:
         check_content(text, arrays)
@@ -140,6 +144,9 @@ def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.
     model.best_iter_ = header["best_iter"]
     model.selection_ = header["selection"]
     model.caveats_ = header["caveats"]
+    model.number_, model.hierarchy_ = header["number"], header["hierarchy"]
+    model.n_clusters_ = len(predictor.naming.live(len(predictor.centers)))
+    model.names_ = predictor.naming.current_names
     model.n_train_ = header["n_train"]
     model.n_features_in_ = header["n_features"]
     if header["feature_names"] is not None:

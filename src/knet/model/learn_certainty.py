@@ -1,9 +1,8 @@
 """How reliable the labels of a fit are, learned from its training rows without any known label.
 
-A mixture of Gaussians is started from the clusters, each of them made of several Gaussians if it is not round, and
-expectation maximisation lets the Gaussians of different clusters overlap, as the rows suggest. The probability of a
-row's own cluster, averaged over its nearest rows, is the expected share of right labels there. The memberships of the
-model are made to reproduce it [PROBA].
+The candidates for the start have voted on the rows (`knet.start.votes`). The share of them that agree with the label of
+a row, averaged over its nearest rows, is the expected share of right labels there. The memberships of the model are
+made to reproduce it [PROBA].
 
 Familiarity is a kernel density in the scaled data, not in the embedding: training moves every training row, also an
 unusual one, to the centre of its cluster [FAMILIAR].
@@ -17,21 +16,20 @@ from scipy.special import logsumexp
 from knet.arrays import Floats, Labels, squared_distances
 from knet.model.certainty import LOG_RANGE, N_QUANTILES, Certainty
 from knet.model.landmarks import landmarks
-from knet.start.columns import comparable_columns
-from knet.start.kmeans import k_means
-from knet.start.mixtures import gaussian_mixture
-from knet.start.neighbors import neighbors
+from knet.start.neighbors import Indices, Neighbors, neighbors
+from knet.start.votes import Votes, match_groups
 from knet.threads import one_blas_thread
 
 SAMPLE_ROWS = 2000  # certainty is learned from at most this many training rows
-GAUSSIANS = (1, 2, 4, 8)  # Gaussians per cluster; a number is tried if it is at most four times the best one so far
-ROWS_PER_PARAMETER = 4  # rows of a part of a cluster per column: fewer tell little about its covariance
 HINGES = 64  # log beta is piecewise linear, with so many bends
-WIDTH_NEIGHBORS = 10  # the width of the kernel in the data is the median distance to this neighbour
+NEAREST = 10  # rows over which votes are averaged; the kernel in the data is as wide as the distance to the last one
+NEW_RANGE = (-3.0, 3.0)  # how far rows that are as good as new change log beta: few of them may all be right
 MAX_ITER = 60  # iterations of the optimiser, at most
 
 
-def learn_certainty(Z: Floats, labels: Labels, gaps: Floats, rng: np.random.RandomState) -> Certainty:
+def learn_certainty(
+    Z: Floats, labels: Labels, gaps: Floats, votes: Votes | None, held_out: Indices | None, rng: np.random.RandomState
+) -> Certainty:
     """Learn the certainty of a model from its training rows.
 
     Parameters
@@ -42,17 +40,25 @@ def learn_certainty(Z: Floats, labels: Labels, gaps: Floats, rng: np.random.Rand
         Their clusters.
     gaps : ndarray of shape (n, c)
         How much farther than its own centre each centre is from a row, in the unit of [PROBA].
+    votes : Votes, or None
+        Votes of the candidates for the start; None if there were none, so that only the nearest rows of a row can
+        disagree with it.
+    held_out : ndarray of int, or None
+        Positions of rows that psi was not trained on: like new rows, they are farther from their centre than others.
     rng : RandomState
         Source of the sample and of the hinges.
     """
-    sample = rng.permutation(len(Z))[:SAMPLE_ROWS]
+    sample = rng.permutation(len(Z))[:SAMPLE_ROWS] if votes is None else votes.rows
     Z, labels, gaps = Z[sample].astype(np.float64), labels[sample], gaps[sample].astype(np.float64)
     with one_blas_thread():
         directions, offsets = _hinges(Z, rng)
-        right = expected_shares_right(Z, labels, gaps.shape[1], rng)
-        slopes, level, low, high = _fit_sharpness(np.maximum(Z @ directions - offsets, 0), gaps, right)
+        near = neighbors(Z, NEAREST)
+        shares = np.eye(gaps.shape[1])[labels] if votes is None else votes.shares
+        right = expected_shares_right(shares, labels, near)
+        is_new = np.zeros(len(Z), dtype=bool) if held_out is None else np.isin(sample, held_out)
+        slopes, level, low, high = _fit_sharpness(np.maximum(Z @ directions - offsets, 0), gaps, right, is_new)
         places, counts = landmarks(Z, rng)
-        width = _kernel_width(Z)
+        width = _kernel_width(near)
         scores = _scores_without_own_row(Z, places, counts, width)
     return Certainty(
         hinge_directions=directions,
@@ -66,59 +72,12 @@ def learn_certainty(Z: Floats, labels: Labels, gaps: Floats, rng: np.random.Rand
     )
 
 
-def expected_shares_right(Z: Floats, labels: Labels, n_clusters: int, rng: np.random.RandomState) -> Floats:
-    """Return for every row the expected share of right labels around it, at least 1 / c."""
-    groups = np.unique(labels, return_inverse=True)[1].astype(np.int64)
-    n_groups = int(groups.max()) + 1
-    if n_groups == 1:
-        return np.ones(len(Z))
-    X = comparable_columns(Z, rng)
-    P = _overlapping_clusters(X, groups, rng)
-    near = neighbors(X, max(1, round(np.sqrt(len(X) / n_groups)))).indices
-    around: Floats = (P + P[near].mean(1)) / 2
-    shares: Floats = np.maximum(around[np.arange(len(X)), groups], 1 / n_clusters)
-    return shares
-
-
-def _overlapping_clusters(X: Floats, labels: Labels, rng: np.random.RandomState) -> Floats:
-    """Return the probability of every cluster for every row, by the mixture with the largest BIC, (n, c)."""
-    (n, d), n_clusters = X.shape, int(labels.max()) + 1
-    best, n_best, P = -np.inf, 1, np.eye(n_clusters)[labels]
-    for n_parts in GAUSSIANS:
-        too_few_rows = n_parts * n_clusters * ROWS_PER_PARAMETER * (d + 1) > n
-        if n_parts > 1 and (too_few_rows or 4 * n_best < n_parts):
-            break
-        start, owners = _parts(X, labels, n_parts, rng)
-        found = [_mixture(X, start, len(owners), tied=tied) for tied in (False, True)]
-        criterion, members = max(found, key=lambda pair: pair[0])
-        if criterion > best:
-            best, n_best, P = criterion, n_parts, members @ np.eye(n_clusters)[owners]
-    return P
-
-
-def _parts(X: Floats, labels: Labels, n_parts: int, rng: np.random.RandomState) -> tuple[Labels, Labels]:
-    """Cut every cluster into parts by k-means; return the part of each row, and the cluster of each part.
-
-    Clusters with fewer rows get fewer parts, so that a part has more rows than there are columns.
-    """
-    start = np.zeros_like(labels)
-    owners: list[int] = []
-    for cluster in range(int(labels.max()) + 1):
-        rows = np.flatnonzero(labels == cluster)
-        count = max(1, min(n_parts, len(rows) // (X.shape[1] + 1)))
-        start[rows] = len(owners) + (k_means(X[rows], count, 3, rng).labels if count > 1 else 0)
-        owners += [cluster] * count
-    return start, np.array(owners)
-
-
-def _mixture(X: Floats, start: Labels, n_parts: int, *, tied: bool) -> tuple[float, Floats]:
-    """Return the BIC of a mixture (the larger, the better), and the probability of each part for every row."""
-    n, d = X.shape
-    log_joint = gaussian_mixture(X, start, n_parts, tied=tied).log_joint(X)
-    log_density = logsumexp(log_joint, axis=1)
-    n_parameters = n_parts - 1 + n_parts * d + (1 if tied else n_parts) * d * (d + 1) / 2
-    members: Floats = np.exp(log_joint - log_density[:, None])
-    return float(log_density.sum()) - n_parameters * np.log(n) / 2, members
+def expected_shares_right(shares: Floats, labels: Labels, near: Neighbors) -> Floats:
+    """Return for every row the expected share of right labels around it, at least 1 / c, from the votes (n, c)."""
+    P = match_groups(shares, labels, shares.shape[1])
+    around = (P + P[near.indices].mean(1)) / 2
+    expected: Floats = np.maximum(around[np.arange(len(P)), labels], 1 / P.shape[1])
+    return expected
 
 
 def _hinges(Z: Floats, rng: np.random.RandomState) -> tuple[Floats, Floats]:
@@ -129,15 +88,18 @@ def _hinges(Z: Floats, rng: np.random.RandomState) -> tuple[Floats, Floats]:
     return directions, offsets
 
 
-def _fit_sharpness(hinges: Floats, gaps: Floats, right: Floats) -> tuple[Floats, float, float, float]:
+def _fit_sharpness(
+    hinges: Floats, gaps: Floats, right: Floats, is_new: NDArray[np.bool_]
+) -> tuple[Floats, float, float, float]:
     """Return the slopes, the constant and the range of log beta at which the largest membership predicts `right`.
 
-    The cross-entropy is minimised. A Gaussian prior keeps the deviation of log beta from its mean near 1.
+    The cross-entropy is minimised. A Gaussian prior keeps the deviation of log beta from its mean near 1. Then the
+    constant is set so that the mean is right on the rows that are as good as new, if there are any.
     """
     mean, deviation = hinges.mean(0), hinges.std(0)
     unit = np.where(deviation > 0, deviation, np.inf) * np.sqrt(HINGES)
     F = (hinges - mean) / unit
-    start = _mean_level(gaps, right)
+    start = _level(gaps, right, np.zeros(len(gaps)), LOG_RANGE)
 
     def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         slopes, level = parameters[:-1], parameters[-1]
@@ -153,22 +115,24 @@ def _fit_sharpness(hinges: Floats, gaps: Floats, right: Floats) -> tuple[Floats,
     )
     logs = F @ found.x[:-1] + found.x[-1]
     slopes = found.x[:-1] / unit
-    return slopes, float(found.x[-1] - mean @ slopes), float(logs.min()), float(logs.max())
+    shift = _level(gaps[is_new], right[is_new], logs[is_new], NEW_RANGE) if is_new.any() else 0.0
+    return slopes, float(found.x[-1] - mean @ slopes) + shift, float(logs.min()) + shift, float(logs.max()) + shift
 
 
-def _mean_level(gaps: Floats, right: Floats) -> float:
-    """Return the constant log beta at which the mean of the largest memberships is that of `right`, by bisection."""
-    low, high = LOG_RANGE
+def _level(gaps: Floats, right: Floats, logs: Floats, bounds: tuple[float, float]) -> float:
+    """Return what to add to log beta so that the mean of the largest memberships is that of `right`, by bisection."""
+    low, high = bounds
     for _ in range(40):
         middle = (low + high) / 2
-        mean = float((1 / np.exp(-gaps * np.exp(middle)).sum(1)).mean())
+        beta = np.exp(np.clip(logs + middle, *LOG_RANGE))
+        mean = float((1 / np.exp(-gaps * beta[:, None]).sum(1)).mean())
         low, high = (middle, high) if mean < right.mean() else (low, middle)
     return (low + high) / 2
 
 
-def _kernel_width(Z: Floats) -> float:
+def _kernel_width(near: Neighbors) -> float:
     """Return the median distance to the tenth nearest row; if it is 0, that of the rows where it is not."""
-    distances = neighbors(Z, WIDTH_NEIGHBORS).distances[:, -1]
+    distances = near.distances[:, -1]
     positive = distances[distances > 0]
     return float(np.median(distances)) or (float(np.median(positive)) if len(positive) else 1.0)
 

@@ -1,5 +1,7 @@
 """Models that label rows without torch and scikit-learn, from a model file or as the part of a KNet."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -12,13 +14,17 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from knet.arrays import Floats
 from knet.exceptions import ModelFileError
 from knet.model.certainty import Certainty
+from knet.model.drift import Drift, drift, warn_if_foreign
 from knet.model.encoder import RowEncoder, RowMLP
+from knet.model.naming import Naming
 from knet.model.predictor import Clusters, Predictor
 from knet.model.read import ENCODER, read_file
+from knet.model.reference import Reference
+from knet.prepare.gaps import Gaps
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling
-from knet.rows.kinds import admit
 from knet.rows.numbers import to_numbers
+from knet.rows.recipes import admit_table
 
 if TYPE_CHECKING:
     from knet.estimator import KNet
@@ -33,27 +39,41 @@ class LightModel:
     predictor : Predictor
         What labels rows.
     names : tuple of str, or None
-        Columns of the training rows, if they had names. A table may have its columns in another order, and others.
+        Columns of the training rows, if they had names. A table may have its columns in another order, and others. A
+        model with a recipe takes a table as the recipe does, and these are the numbers that the recipe makes of it.
     facts : dict
-        What `knet info` prints: n_clusters, n_train, n_iter, best_iter, sigma, hsic, random_state.
+        What `knet info` prints: n_clusters, number, n_train, n_iter, best_iter, sigma, hsic, random_state.
     extra : dict
         What was stored with the model, such as the recipe of its columns.
+    levels, hierarchy : list
+        Numbers of clusters of coarser levels, and how the clusters join; see `knet.model.levels`.
     """
 
     predictor: Predictor
     names: tuple[str, ...] | None
     facts: dict[str, Any] = field(repr=False)
     extra: dict[str, Any] = field(repr=False)
+    levels: list[int] = field(repr=False)
+    hierarchy: list[list[int]] = field(repr=False)
 
     @classmethod
-    def of(cls, model: "KNet") -> Self:
+    def of(cls, model: KNet) -> Self:
         """Return the part of a fitted KNet that labels rows."""
         names = getattr(model, "feature_names_in_", None)
         return cls(
             predictor=model.predictor_,
             names=None if names is None else tuple(map(str, names)),
-            facts=_facts(model.get_params(deep=False), model.n_train_, model.history_, model.best_iter_, model.sigma_),
+            facts=_facts(
+                model.number_,
+                model.get_params(deep=False),
+                model.n_train_,
+                model.history_,
+                model.best_iter_,
+                model.sigma_,
+            ),
             extra=getattr(model, "extra_", {}),
+            levels=model.number_["levels"] if model.predictor_.naming.is_plain else [],
+            hierarchy=model.hierarchy_,
         )
 
     def __repr__(self) -> str:
@@ -66,12 +86,19 @@ class LightModel:
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters."""
-        return len(self.predictor.centers)
+        """Number of clusters; if clusters have vanished or been split, one more than the largest label."""
+        return self.predictor.n_labels
 
     def predict(self, X: ArrayLike, *, reject: float | None = None) -> NDArray[np.int64]:
         """Return the cluster of each row; with `reject`, -1 for rows that are rejected, as in `KNet.predict`."""
-        return self.predictor.assign(self._rows(X), reject)
+        rows = self._rows(X)
+        labels = self.predictor.assign(rows, reject)
+        warn_if_foreign(self.predictor, rows, self.names)
+        return labels
+
+    def drift(self, X: ArrayLike) -> Drift:
+        """Return how rows differ from the training rows, as `KNet.drift` does."""
+        return drift(self.predictor, self._rows(X), self.names)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return soft memberships, (n_samples, n_clusters); rows sum to 1 and the largest is that of `predict`."""
@@ -87,8 +114,8 @@ class LightModel:
 
     def _rows(self, X: Any, dtype: DTypeLike | None = None) -> Any:
         """Return rows as a finite array or CSR matrix; from a table, take the model's columns by name, in any order."""
-        X = admit(X, None if self.names is None else list(self.names))
-        rows = to_numbers(X, self.names, dtype=dtype, min_rows=0)
+        X = admit_table(X, self.extra.get("table"), self.n_features, self.names)
+        rows = to_numbers(X, self.names, dtype=dtype, min_rows=0, gaps=self.predictor.preparation.gaps is not None)
         if rows.shape[1] != self.n_features:
             raise ValueError(f"The model needs rows of {self.n_features} columns. Got an array of shape {rows.shape}.")
         return rows
@@ -113,11 +140,16 @@ def load_light(path: str | os.PathLike[str]) -> LightModel:
     if header["encoder"] != "mlp":
         raise needs_module(path)
     names, sigma = header["feature_names"], float(header["sigma"])
+    predictor = restore_predictor(header, arrays, RowMLP.from_state(encoder_state(arrays)))
     return LightModel(
-        predictor=restore_predictor(header, arrays, RowMLP.from_state(encoder_state(arrays))),
+        predictor=predictor,
         names=None if names is None else tuple(names),
-        facts=_facts(header["params"], header["n_train"], header["history"], header["best_iter"], sigma),
+        facts=_facts(
+            header["number"], header["params"], header["n_train"], header["history"], header["best_iter"], sigma
+        ),
         extra=header["extra"],
+        levels=header["number"]["levels"] if predictor.naming.is_plain else [],
+        hierarchy=header["hierarchy"],
     )
 
 
@@ -130,11 +162,17 @@ def needs_module(path: str | os.PathLike[str]) -> ModelFileError:
 
 
 def _facts(
-    params: Mapping[str, Any], n_train: int, history: list[dict[str, Any]], best_iter: int, sigma: float
+    number: Mapping[str, Any],
+    params: Mapping[str, Any],
+    n_train: int,
+    history: list[dict[str, Any]],
+    best_iter: int,
+    sigma: float,
 ) -> dict[str, Any]:
     """Return the main facts of a fitted model; hsic is that of the kept iteration, None if it is the start."""
     return {
-        "n_clusters": params["n_clusters"],
+        "n_clusters": number["best"],
+        "number": number["advice"],
         "n_train": n_train,
         "n_iter": len(history),
         "best_iter": best_iter,
@@ -156,6 +194,7 @@ def restore_predictor(header: Mapping[str, Any], arrays: Mapping[str, Any], enco
             Scaling(**{column.name: arrays[column.name] for column in fields(Scaling)}),
             arrays.get("projection"),
             header["unit_length"],
+            Gaps(**{part.name: arrays[part.name] for part in fields(Gaps)}) if "gap_mean" in arrays else None,
         ),
         encoder=encoder,
         sigma=float(header["sigma"]),
@@ -163,4 +202,6 @@ def restore_predictor(header: Mapping[str, Any], arrays: Mapping[str, Any], enco
         landmarks=arrays["landmarks"],
         weights=arrays["weights"],
         certainty=Certainty(**{part.name: arrays[part.name] for part in fields(Certainty)}),
+        reference=Reference(**{part.name: arrays[part.name] for part in fields(Reference)}),
+        naming=Naming.from_json(header.get("naming"), len(arrays["centers"]), len(arrays["places"])),
     )

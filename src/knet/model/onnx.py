@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from knet.estimator import KNet
 from knet.exceptions import KNetError
 from knet.files import check_new, write_whole
 from knet.model.certainty import LOG_RANGE, MIN_CONFIDENCE, WIDTHS
+from knet.model.predictor import Predictor
 from knet.model.torch_encoder import torch_network
+from knet.prepare.gaps import SOLVED, STEPS
 from knet.prepare.scaling import FAR
 
 OUTPUTS = ("label", "proba", "embedding")
@@ -29,31 +30,35 @@ LARGE_RATIO = 1e8  # beyond it, asinh(x) = asinh(1e8) + log(x / 1e8) to the last
 class Graph(nn.Module):
     """The predictor of a model as one module, with all its numbers as buffers."""
 
-    def __init__(self, model: KNet, fill: NDArray[np.float64], reject: float | None = None) -> None:
+    def __init__(self, model: KNet, reject: float | None = None) -> None:
         super().__init__()
         predictor = model.predictor_
         self.encoder, self.side = torch_network(predictor.encoder), predictor.clusters.side
         self.threshold, certainty = predictor.threshold(reject), predictor.certainty.arrays()
         self.unit_length = predictor.preparation.unit_length
         self.is_projected = predictor.preparation.projection is not None
-        for name, value in {**predictor.preparation.arrays(), **certainty, "fill": fill}.items():
+        gaps = predictor.preparation.gaps
+        self.has_gaps, shares = gaps is not None, {} if gaps is None else {"gap_shares": gaps.shares}
+        for name, value in {**predictor.preparation.arrays(), **certainty, **shares}.items():
             self.register_buffer(name, torch.from_numpy(value.astype(predictor.centers.dtype)))
         for name, value in zip(("middle", "centers", "heights"), predictor.clusters.frame, strict=True):
             self.register_buffer(name, torch.from_numpy(value))
+        self.register_buffer("members", _members(predictor))
 
     def __getattr__(self, name: str) -> Any:
         """Return a buffer or the encoder."""
         return super().__getattr__(name)
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Fill gaps, scale, clip and encode the rows, and compare them with the centres, as `Predictor` does."""
-        X = torch.where(torch.isnan(X), self.fill, X)
+        """Scale, fill, clip and encode the rows, and compare them with the centres, as `Predictor` does."""
+        present = ~torch.isnan(X)
         if self.unit_length:
             X = X / X.abs().amax(1, keepdim=True)  # so that squares neither overflow nor vanish
             X = X / torch.linalg.vector_norm(X, dim=1, keepdim=True)
         heavy = self.tail_width > 0
         X = torch.where(heavy, _asinh((X - self.tail_center) / torch.where(heavy, self.tail_width, 1)), X)
         Z = ((X - self.shift) / self.scale).clamp(-FAR, FAR)
+        Z = self._filled(Z, present) if self.has_gaps else Z
         Z = (Z @ self.projection).clamp(-FAR, FAR) if self.is_projected else Z
         Psi = self.encoder(Z)
         # -||psi - c||^2 / 2 without ||psi||^2 / 2: for far rows, its rounding would exceed the differences of centres.
@@ -61,10 +66,40 @@ class Graph(nn.Module):
         labels = S.argmax(1)
         own = torch.arange(len(self.centers)) == labels[:, None]
         P = torch.softmax(torch.where(own, 0, self._exponents(Z, Psi, S).clamp(max=-LEAD)), dim=1)
+        if self.members is not None:
+            labels, P = self._merged(labels, P)
+        if self.has_gaps:
+            missing = (~present).to(P.dtype) @ self.gap_shares.to(P.dtype)
+            P = P + missing.square()[:, None] * (1 / P.shape[1] - P)
+            labels = torch.where(present.any(1), labels, -1)
         if self.threshold is not None:
             rejected = (self._familiarity(Z) < self.threshold) | (P.amax(1) < MIN_CONFIDENCE)
             labels = torch.where(rejected, -1, labels)
         return torch.where(S.isnan().any(1), -1, labels), P.to(Psi.dtype), Psi
+
+    def _merged(self, centers: Tensor, P: Tensor) -> tuple[Tensor, Tensor]:
+        """Return labels and memberships of clusters from those of centres, as `knet.model.naming.Naming` does."""
+        P = P @ self.members.to(P.dtype)
+        labels = self.members.argmax(1)[centers]
+        own = torch.arange(P.shape[1]) == labels[:, None]
+        mean = (P.amax(1, keepdim=True) + (P * own).sum(1, keepdim=True)) / 2
+        top = P >= P.amax(1, keepdim=True)
+        return labels, torch.where(own, mean * (1 + LEAD), torch.where(top, mean, P))
+
+    def _filled(self, Z: Tensor, present: Tensor) -> Tensor:
+        """Return rows with the expected values of their missing cells, as `Gaps` computes them [GAPS]."""
+        Z, factors, noise = torch.where(present, Z, self.gap_mean), self.gap_factors, self.gap_noise
+        residual = Z - self.gap_mean
+        solution, direction, size = torch.zeros_like(residual), residual, residual.square().sum(1, keepdim=True)
+        solved = SOLVED * size
+        for _ in range(min(STEPS, Z.shape[1])):
+            image = (direction @ factors @ factors.mT + direction * noise) * present
+            step = _quotient(size, (direction * image).sum(1, keepdim=True), size > solved)
+            solution = solution + step * direction
+            residual = residual - step * image
+            size, before = residual.square().sum(1, keepdim=True), size
+            direction = residual + _quotient(size, before, size > solved) * direction
+        return torch.where(present, Z, self.gap_mean + solution @ factors @ factors.mT)
 
     def _exponents(self, Z: Tensor, Psi: Tensor, S: Tensor) -> Tensor:
         """Return the logarithms of the memberships, up to a constant per row [PROBA]."""
@@ -84,6 +119,22 @@ class Graph(nn.Module):
         return torch.logsumexp(D2.double() * (-0.5 / self.place_width.double().clamp(*WIDTHS).square()) + shares, dim=1)
 
 
+def _members(predictor: Predictor) -> Tensor | None:
+    """Return which label each centre has, (c, labels), as 0 and 1; None if it is the number of the centre."""
+    naming, n_centers = predictor.naming, len(predictor.centers)
+    if naming.is_plain:
+        return None
+    if any("split" in edit for edit in naming.edits):
+        raise KNetError("A model with a split cluster cannot be exported. Use model.undo() first.")
+    labels = naming.relabel(np.arange(n_centers), predictor.certainty.places[:1], predictor.certainty.places)
+    return torch.from_numpy(np.eye(predictor.n_labels)[labels])
+
+
+def _quotient(numerator: Tensor, denominator: Tensor, is_open: Tensor) -> Tensor:
+    """Return the quotients, 0 for rows that are solved."""
+    return torch.where(is_open, numerator / torch.where(is_open, denominator, 1), 0)
+
+
 def _asinh(X: Tensor) -> Tensor:
     """Return asinh(x) by logarithms, without overflow: ONNX Runtime has no Asinh in double precision."""
     A = X.abs()
@@ -95,14 +146,14 @@ def to_onnx(
     model: KNet,
     path: Path,
     columns: Sequence[str] | None = None,
-    fill: Sequence[float | None] | None = None,
     *,
     reject: float | None = None,
     overwrite: bool = False,
 ) -> float:
     """Write a model as an ONNX graph with the input `X` and the outputs `label`, `proba` and `embedding`.
 
-    The file is written completely or not at all.
+    The file is written completely or not at all. A row without any value gets the label -1. With metric="cosine", so
+    does a row of zeros or with a missing value, and NaN as its other results.
 
     Parameters
     ----------
@@ -112,9 +163,6 @@ def to_onnx(
         The file to write.
     columns : sequence of str, optional
         Names of the columns of `X`, stored in the graph's metadata.
-    fill : sequence of float or None, optional
-        Value that replaces NaN in each column; with None, NaN stays: the row gets the label -1
-        and NaN as its other results. So does a row of zeros with metric="cosine".
     reject : float in [0, 1), optional
         Share of the training rows below whose familiarity a row gets the label -1; as in `KNet.predict`.
     overwrite : bool, default=False
@@ -132,12 +180,11 @@ def to_onnx(
     """
     check_new(Path(path), overwrite=overwrite)
     onnx, runtime = _needed()
-    values = [None] * model.n_features_in_ if fill is None else list(fill)
-    gaps = np.array([np.nan if value is None else value for value in values])
-    graph = Graph(model, gaps, reject).eval()
+    graph = Graph(model, reject).eval()
     proto = _trace(graph, model.n_features_in_)
     names = list(columns) if columns is not None else [f"x{j}" for j in range(model.n_features_in_)]
-    onnx.helper.set_model_props(proto, {"columns": json.dumps(names), "producer": "knet"})
+    clusters = json.dumps(getattr(model, "names_", {}))
+    onnx.helper.set_model_props(proto, {"columns": json.dumps(names), "clusters": clusters, "producer": "knet"})
     content = proto.SerializeToString()
     error = _check(model, reject, runtime.InferenceSession(content, providers=["CPUExecutionProvider"]))
     write_whole(Path(path), content, overwrite=overwrite)
@@ -183,6 +230,8 @@ def _check(model: KNet, reject: float | None, session: Any) -> float:
     predictor = model.predictor_
     noise = np.random.default_rng(0).normal(size=(CHECK_ROWS, model.n_features_in_))
     X = predictor.scaling.inverse(noise).astype(predictor.centers.dtype)
+    if predictor.preparation.gaps is not None:
+        X[CHECK_ROWS // 2 :][np.random.default_rng(1).random((CHECK_ROWS - CHECK_ROWS // 2, X.shape[1])) < 0.3] = np.nan
     label, proba, embedding = session.run(list(OUTPUTS), {"X": X})
     own, memberships = predictor.assign(X, reject), predictor.memberships(X)
     rows = np.flatnonzero((label >= 0) & (own >= 0))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from knet.arrays import LOG_FLOOR, Floats, row_blocks, squared_distances
 from knet.exceptions import ZeroRowError
 from knet.model.certainty import MIN_CONFIDENCE, Certainty
 from knet.model.encoder import RowEncoder
+from knet.model.naming import PLAIN, Naming
+from knet.model.reference import Reference
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling
 from knet.rows.dense import Rows
@@ -99,6 +101,10 @@ class Predictor:
         Summary of the embedded training rows: their degrees are sums over it.
     certainty : Certainty
         How sure the model is of a row and how familiar the row is.
+    reference : Reference
+        What the training rows were like, so that rows that are unlike them are noticed.
+    naming : Naming
+        The labels of the centres, and what the user changed about them.
     """
 
     preparation: Preparation
@@ -108,16 +114,43 @@ class Predictor:
     landmarks: Floats
     weights: Floats
     certainty: Certainty
+    reference: Reference
+    naming: Naming = PLAIN
 
     def arrays(self) -> dict[str, Floats]:
         """Return all arrays except those of the encoder by name, as a model file stores them."""
         own = {name: getattr(self, name) for name in ("centers", "landmarks", "weights")}
-        return {**self.preparation.arrays(), **own, **self.certainty.arrays()}
+        return {**self.preparation.arrays(), **own, **self.certainty.arrays(), **self.reference.arrays()}
 
     @property
     def centers(self) -> Floats:
         """Cluster centres in the embedding, in the precision of the encoder, (c, d')."""
         return self.clusters.centers
+
+    def numbered(self, X: Rows, counted: NDArray[np.intp] | None, *, by_size: bool) -> tuple[Self, NDArray[np.int64]]:
+        """Return the predictor and its labels of the rows X, with clusters from the largest to the smallest.
+
+        Sizes are those of the labels at the positions `counted`, each as often as it occurs; None is all. If not
+        `by_size`, the clusters keep their numbers.
+        """
+        labels = self.assign(X)
+        if not by_size:
+            return self, labels
+        counts = np.bincount(1 + (labels if counted is None else labels[counted]), minlength=1 + len(self.centers))
+        order = np.argsort(-counts[1:], kind="stable")  # rows without any value have the label -1
+        clusters = replace(self.clusters, centers=self.centers[order])
+        reference = replace(self.reference, cluster_sizes=self.reference.cluster_sizes[order])
+        return replace(self, clusters=clusters, reference=reference), np.append(np.argsort(order), -1)[labels]
+
+    @property
+    def n_labels(self) -> int:
+        """One more than the largest label: the number of clusters, unless clusters have vanished or been split."""
+        return self.naming.n_labels(len(self.centers))
+
+    @property
+    def unedited(self) -> "Predictor":
+        """The same model with the clusters of the fit, before any merge or split."""
+        return self if self.naming.is_plain else replace(self, naming=PLAIN)
 
     @property
     def scaling(self) -> Scaling:
@@ -138,7 +171,7 @@ class Predictor:
         return self._in_blocks(fill, X, out)
 
     def assign(self, X: Rows, reject: float | None = None) -> NDArray[np.int64]:
-        """Return the nearest centre of every row, or -1 for a row that is rejected.
+        """Return the nearest centre of every row, or -1 for a row without any value or one that is rejected.
 
         With `reject`, a row gets -1 if it is less familiar than all but this share of the training rows, or if its
         largest membership is below 1/2.
@@ -147,14 +180,16 @@ class Predictor:
         threshold = self.threshold(reject)
 
         def fill(model: Predictor, rows: slice) -> None:
-            Z = model.features(X[rows])
+            Z, known = model.features(X[rows]), model.preparation.known(X[rows])
             Psi = model.encoder(Z)
             if threshold is None:
-                out[rows] = model.clusters.scores(Psi).argmax(1)
+                out[rows] = model._relabelled(model.clusters.scores(Psi).argmax(1), Z)
             else:
-                P, nearest = model._memberships(Z, Psi)
+                P, labels = model._memberships(Z, Psi, known)
                 rejected = (model.certainty.familiarity(Z) < threshold) | (P.max(1) < MIN_CONFIDENCE)
-                out[rows] = np.where(rejected, -1, nearest)
+                out[rows] = np.where(rejected, -1, labels)
+            if known is not None:
+                out[rows][known == 0] = -1
 
         return self._in_blocks(fill, X, out)
 
@@ -168,12 +203,12 @@ class Predictor:
 
     def memberships(self, X: Rows) -> Floats:
         """Return soft memberships, (n, c), whose largest says how often the label is right [PROBA]."""
-        out = np.empty((X.shape[0], len(self.centers)), float_dtype(X))
+        out = np.empty((X.shape[0], self.n_labels), float_dtype(X))
 
         def fill(model: Predictor, rows: slice) -> None:
             Z = model.features(X[rows])
-            P, nearest = model._memberships(Z, model.encoder(Z))
-            out[rows] = _with_argmax(P.astype(out.dtype), nearest)
+            P, labels = model._memberships(Z, model.encoder(Z), model.preparation.known(X[rows]))
+            out[rows] = _with_argmax(P.astype(out.dtype), labels)
 
         return self._in_blocks(fill, X, out)
 
@@ -249,16 +284,33 @@ class Predictor:
         """Return the fields alone: what was cached can be made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def _memberships(self, Z: Floats, Psi: Floats) -> tuple[Floats, NDArray[np.intp]]:
-        """Return the memberships of prepared and embedded rows, and their nearest centres."""
+    def _memberships(self, Z: Floats, Psi: Floats, known: Floats | None) -> tuple[Floats, NDArray[np.int64]]:
+        """Return the memberships of prepared and embedded rows, and their labels.
+
+        A row of which nothing is known belongs to all clusters equally. The share of the row that is missing counts
+        squared: what a few missing cells say is mostly said by the others [GAPS].
+        """
         scores = self.clusters.scores(Psi)
         P = np.exp(-self.clusters.gaps(Psi, scores) * self.certainty.sharpness(Z)[:, None])
         P /= P.sum(1, keepdims=True)
-        return P, scores.argmax(1)
+        labels = self._relabelled(scores.argmax(1), Z)
+        P = P if self.naming.is_plain else self.naming.spread(P, Z, self.certainty.places, labels)
+        if known is not None:
+            unknown = np.square(1 - known)[:, None]
+            P = (1 - unknown) * P + unknown / P.shape[1]
+        return P, labels
+
+    def label_prepared(self, Z: Floats) -> NDArray[np.int64]:
+        """Return the labels of a few prepared rows."""
+        return self._relabelled(self.clusters.scores(self.encoder(Z)).argmax(1), Z)
+
+    def _relabelled(self, nearest: NDArray[np.intp], Z: Floats) -> NDArray[np.int64]:
+        """Return the labels of prepared rows from the numbers of their nearest centres."""
+        return nearest if self.naming.is_plain else self.naming.relabel(nearest, Z, self.certainty.places)
 
 
-def _with_argmax(P: Floats, nearest: NDArray[np.intp]) -> Floats:
-    """Make `nearest` the argmax of every row: rounding may have made two memberships equal."""
-    (tied,) = np.nonzero(P.argmax(1) != nearest)
-    P[tied, nearest[tied]] = np.nextafter(P[tied].max(1), P.dtype.type(2))
+def _with_argmax(P: Floats, labels: NDArray[np.int64]) -> Floats:
+    """Make the label the argmax of every row: rounding may have made two memberships equal."""
+    (tied,) = np.nonzero(P.argmax(1) != labels)
+    P[tied, labels[tied]] = np.nextafter(P[tied].max(1), P.dtype.type(2))
     return P

@@ -23,6 +23,7 @@ from knet import parameters as rules
 from knet.exceptions import ModelFileError
 from knet.files import check_readable
 from knet.model.certainty import N_QUANTILES
+from knet.model.naming import Naming
 
 Rule = tuple[Callable[[Any], bool], str]
 Kinds = Mapping[str, tuple[object, tuple[int, ...]]]  # dtype and shape of each array
@@ -44,8 +45,8 @@ class Array:
     """What an array of a model file must be.
 
     `shape` names the length of each axis: d columns, f columns that the encoder gets, c clusters, e columns of the
-    embedding, m landmarks, u hinges, p places, q quantiles, or a number. The same name is the same length in all
-    arrays. No number is smaller than `least` or, in absolute value, larger than `most`. `like_encoder` asks for the
+    embedding, k factors, m landmarks, u hinges, p places, q quantiles, or a number. The same name is the same length in
+    all arrays. No number is smaller than `least` or, in absolute value, larger than `most`. `like_encoder` asks for the
     dtype of the centres, which the encoder uses. An `optional` array may be absent.
     """
 
@@ -63,6 +64,9 @@ ARRAYS: dict[str, Array] = {
     "tail_center": Array("d"),
     "tail_width": Array("d", least=0),
     "projection": Array("df", most=MAX_SIZE, optional=True),
+    "gap_mean": Array("d", most=MAX_SIZE, optional=True),
+    "gap_factors": Array("dk", most=MAX_SIZE, optional=True),
+    "gap_noise": Array("d", least=0, most=MAX_SIZE, optional=True),
     "centers": Array("ce", most=MAX_SIZE, like_encoder=True),
     "landmarks": Array("me", most=MAX_SIZE, like_encoder=True),
     "weights": Array("m", least=1 / MAX_SIZE, most=MAX_SIZE),
@@ -74,6 +78,11 @@ ARRAYS: dict[str, Array] = {
     "place_weights": Array("p", least=1 / MAX_SIZE, most=MAX_SIZE),
     "place_width": Array("1", least=TINY),
     "score_quantiles": Array("q"),
+    "cluster_sizes": Array("c", least=0),
+    "column_means": Array("d"),
+    "column_deviations": Array("d", least=TINY),
+    "column_low": Array("d"),
+    "column_high": Array("d"),
 }
 
 
@@ -97,6 +106,13 @@ NUMBER: Rule = (lambda value: isinstance(value, int | float) and not isinstance(
 TEXT, FLAG = rules.instance(str, "a text"), rules.instance(bool, "true or false")
 OBJECT, TEXTS, COUNT, NO_VALUE = rules.instance(dict, "an object"), _list_of(TEXT), rules.integer(1), rules.nothing()
 SCALARS = ("hsic", "reconstruction", "u_change", "u_error", "seconds")  # of an iteration
+COMPARED = dict.fromkeys(("value", "border", "conductance", "gain"), NUMBER) | {
+    "n_clusters": COUNT,
+    "verdict": TEXT,
+    "smallest_group": COUNT,
+    "method": TEXT,
+    "next_step": TEXT,
+}
 HEADER: dict[str, tuple[Any, ...]] = {
     "params": (OBJECT,),
     "unsaved": (TEXTS,),
@@ -108,6 +124,12 @@ HEADER: dict[str, tuple[Any, ...]] = {
     "best_iter": (rules.integer(0),),
     "selection": (_list_of(_object_of(method=TEXT, conductance=NUMBER, gain=NUMBER, score=NUMBER, chosen=FLAG)),),
     "caveats": (TEXTS,),
+    "number": (
+        _object_of(
+            best=COUNT, verdict=TEXT, levels=_list_of(COUNT), advice=TEXT, table=_list_of(_object_of(**COMPARED))
+        ),
+    ),
+    "hierarchy": (_list_of(_list_of(rules.integer(0))),),
     "n_train": (COUNT,),
     "n_features": (COUNT,),
     "feature_names": (NO_VALUE, TEXTS),
@@ -211,7 +233,8 @@ def _check_entries(header: Mapping[str, Any]) -> None:
     advanced, numbers = params.get("advanced"), [row["iteration"] for row in history]
     complaints = {
         "its parameters are not those of KNet": {*params, *header["unsaved"]} != PARAMS.keys(),
-        "it does not say how many clusters it has": "n_clusters" not in params,
+        "n_clusters is not its number of clusters": params.get("n_clusters") not in ("auto", header["number"]["best"]),
+        "its hierarchy does not join all clusters": not _joins_all(header["hierarchy"], header["number"]["best"]),
         "its parameter 'advanced' is not complete": advanced is not None
         and advanced.keys() != rules.ADVANCED_RULES.keys(),
         "it does not name n_features columns": names is not None and len(names) != header["n_features"],
@@ -223,6 +246,16 @@ def _check_entries(header: Mapping[str, Any]) -> None:
     for complaint, applies in complaints.items():
         if applies:
             raise ModelFileError(complaint)
+
+
+def _joins_all(hierarchy: list[list[int]], n_clusters: int) -> bool:
+    """Say whether pairs [kept, joined] leave one of the clusters 0, 1, ..., n_clusters - 1."""
+    left = set(range(n_clusters))
+    for pair in hierarchy:
+        if len(pair) != 2 or pair[0] >= pair[1] or not left.issuperset(pair):
+            return False
+        left.remove(pair[1])
+    return len(left) == 1
 
 
 def _expected(header: Mapping[str, Any], names: Collection[str]) -> dict[str, Array]:
@@ -242,17 +275,23 @@ def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
 
     `kinds` has the dtype and the shape of each array; its numbers are not needed, so a large file is refused at once.
     """
-    sizes = {"d": header["n_features"], "c": header["params"]["n_clusters"], "q": N_QUANTILES, "1": 1, "3": 3}
+    sizes = {"d": header["n_features"], "c": header["number"]["best"], "q": N_QUANTILES, "1": 1, "3": 3}
     if "projection" not in kinds:
         sizes["f"] = sizes["d"]
     expected = _expected(header, kinds)
     for name, array in expected.items():
         if name in kinds or not array.optional:
             _check_array(name, array, kinds, sizes)
+    if len({name in kinds for name in ("gap_mean", "gap_factors", "gap_noise")}) > 1:
+        raise ModelFileError("it has only some of the arrays 'gap_mean', 'gap_factors' and 'gap_noise'")
     for name in sorted(kinds.keys() - expected.keys()):
         of_module = header["encoder"] == "module" and name.startswith(ENCODER)
         if not of_module or not isinstance(kinds[name][0], np.dtype):
             raise ModelFileError(f"it holds an unknown array {name!r}, of dtype {kinds[name][0]}")
+    try:
+        Naming.from_json(header.get("naming"), sizes["c"], sizes["p"])
+    except ValueError as error:
+        raise ModelFileError(f"its labels and names of clusters do not fit: {error}") from error
 
 
 def _check_array(name: str, array: Array, kinds: Kinds, sizes: dict[str, int]) -> None:

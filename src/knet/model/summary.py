@@ -3,29 +3,41 @@
 import numpy as np
 from torch import Tensor
 
-from knet.arrays import Floats, squared_distances
+from knet.arrays import Floats, Labels, squared_distances
 from knet.model.landmarks import landmarks
 from knet.model.learn_certainty import learn_certainty
 from knet.model.predictor import Clusters, Predictor
+from knet.model.reference import Reference
 from knet.model.torch_encoder import row_encoder
 from knet.prepare.preparation import Preparation
+from knet.rows.dense import Rows
 from knet.start.centers import find_centers
+from knet.start.votes import Votes
 from knet.train.training import Trained
 
 
 def summarize(
-    trained: Trained, X: Tensor, preparation: Preparation, n_clusters: int, rng: np.random.RandomState
+    trained: Trained,
+    X: Tensor,
+    some_rows: Rows,
+    preparation: Preparation,
+    n_clusters: int,
+    votes: Votes | None,
+    rng: np.random.RandomState,
 ) -> Predictor:
-    """Embed the training rows, find the centres, and keep what new rows need: nothing that grows with the rows."""
+    """Embed the training rows, find the centres, and keep what new rows need: nothing that grows with the rows.
+
+    X are the prepared training rows; `some_rows` are at most `REFERENCE_ROWS` of them as they were given.
+    """
     net = trained.encoder.to(X.dtype).requires_grad_(False).eval()
     Psi: Floats = net(X).cpu().numpy()
-    found = find_centers(Psi, n_clusters, rng) if trained.centers is None else trained.centers
-    centers = found.astype(Psi.dtype)
+    centers = _centers(Psi, trained.labels, n_clusters, rng).astype(Psi.dtype)
     tiny = float(np.finfo(Psi.dtype).tiny) ** 0.5
     clusters = Clusters(centers, max(float(squared_distances(Psi, centers).min(1).mean()) / Psi.shape[1], tiny))
     points, weights = landmarks(Psi, rng)
     scores = clusters.scores(Psi)
-    certainty = learn_certainty(X.cpu().numpy(), scores.argmax(1), clusters.gaps(Psi, scores), rng)
+    labels = scores.argmax(1)
+    certainty = learn_certainty(X.cpu().numpy(), labels, clusters.gaps(Psi, scores), votes, trained.held_out, rng)
     return Predictor(
         preparation=preparation,
         encoder=row_encoder(net, X.device),
@@ -34,4 +46,12 @@ def summarize(
         landmarks=points.astype(Psi.dtype),
         weights=weights.astype(np.float64),
         certainty=certainty.astype(Psi.dtype),
+        reference=Reference.of(some_rows, labels, n_clusters),
     )
+
+
+def _centers(Psi: Floats, labels: Labels | None, n_clusters: int, rng: np.random.RandomState) -> Floats:
+    """Return the means of the groups that psi has followed, or else the centres of k-means on psi(X) (line 9)."""
+    if labels is None or len(np.unique(labels)) < n_clusters:
+        return find_centers(Psi, n_clusters, rng, start=labels)
+    return np.stack([Psi[labels == group].mean(0) for group in range(n_clusters)])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knet.arrays import Floats
+from knet.prepare.gaps import Gaps
 from knet.prepare.scaling import FAR, Scaling, compress
 from knet.rows.dense import Rows, dense_rows, row_lengths
 from knet.rows.kinds import is_sparse
@@ -21,7 +22,7 @@ MAX_SHIFT = 100.0  # means in standard deviations up to which a product of unsca
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """Rows get length 1 if the metric is cosine; their columns are scaled and, if there are many, projected.
+    """Rows get length 1 if the metric is cosine; columns are scaled, gaps filled and, if there are many, projected.
 
     Attributes
     ----------
@@ -31,29 +32,49 @@ class Preparation:
         Directions that the scaled rows are projected to; None keeps all columns.
     unit_length : bool
         Whether rows are divided by their length first.
+    gaps : Gaps, optional
+        How missing cells are filled; None if rows may have none, because they are sparse or directions.
     """
 
     scaling: Scaling
     projection: Floats | None = None
     unit_length: bool = False
+    gaps: Gaps | None = None
+
+    @property
+    def shares_unit(self) -> bool:
+        """Whether the prepared columns share a unit, so that one that varies more says more."""
+        return self.projection is not None or self.scaling.kind == "common"
 
     def arrays(self) -> dict[str, Floats]:
         """Return the arrays by name, as a model file stores them."""
         projection = {} if self.projection is None else {"projection": self.projection}
-        return self.scaling.arrays() | projection
+        return self.scaling.arrays() | projection | ({} if self.gaps is None else self.gaps.arrays())
 
     def __call__(self, X: Rows) -> Floats:
         """Return what the encoder gets of the rows X, in single or double precision."""
         if self.projection is None:
-            return self.scaling(dense_rows(X, unit_length=self.unit_length))
+            return self._scaled(X)
         if self._is_foldable:
             with np.errstate(over="ignore", invalid="ignore"):
                 Z = self._project_unscaled(X)
                 largest = np.abs(Z).max(initial=0.0)
-            if largest < FAR:  # False for NaN: then numbers were too large for the product
+            if largest < FAR:  # False for NaN: then cells are missing, or numbers were too large for the product
                 return Z
-        Z = self.scaling(dense_rows(X, unit_length=self.unit_length))
+        Z = self._scaled(X)
         return np.clip(Z @ self.projection.astype(Z.dtype), -FAR, FAR)
+
+    def known(self, X: Rows) -> Floats | None:
+        """Return the share of the variance of each row whose cells are present; None if rows can have no gaps."""
+        if self.gaps is None or is_sparse(X):
+            return None
+        known: Floats = ~np.isnan(X) @ self.gaps.shares
+        return known
+
+    def _scaled(self, X: Rows) -> Floats:
+        """Return the scaled rows, without gaps."""
+        Z = self.scaling(dense_rows(X, unit_length=self.unit_length))
+        return Z if self.gaps is None else self.gaps.fill(Z)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what was cached can be made again."""

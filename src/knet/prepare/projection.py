@@ -5,12 +5,14 @@ mostly noise, and time and memory grow with their square. Tables with more than 
 reduced to principal components, learned from a bounded sample of rows.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
 from knet.arrays import Floats
+from knet.prepare.gaps import learn_gaps
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling, learn_scaling
 from knet.rows.dense import DenseRows, dense_rows, row_lengths
@@ -26,25 +28,45 @@ POWER_STEPS, EXTRA_DIRECTIONS = 4, 16  # steps of the randomised method, and col
 
 
 def learn_preparation(
-    X: Any, *, scale: str, unit_length: bool, n_clusters: int, max_columns: int | None, rng: np.random.RandomState
+    X: Any,
+    *,
+    scale: str,
+    unit_length: bool,
+    n_clusters: int,
+    max_columns: int | None,
+    rng: np.random.RandomState,
+    weights: Sequence[float] | None = None,
 ) -> Preparation:
-    """Return what the model does to rows like those of X; `max_columns=None` never reduces the columns."""
+    """Return what the model does to rows like those of X; `max_columns=None` never reduces the columns.
+
+    A column of weight w counts as w columns.
+    """
     n_rows, n_columns = X.shape
+    if weights is not None and len(weights) != n_columns:
+        raise ValueError(
+            f"'column_weights' must hold one number for each of the {n_columns} columns. Got {len(weights)}."
+        )
     if max_columns is None or n_columns <= max_columns:
-        return Preparation(learn_scaling(DenseRows(X, unit_length=unit_length), scale), None, unit_length)
+        scaling = learn_scaling(DenseRows(X, unit_length=unit_length), scale).weighted(weights)
+        can_have_gaps = not unit_length and not is_sparse(X)
+        return Preparation(scaling, None, unit_length, learn_gaps(X, scaling) if can_have_gaps else None)
     size = min(n_rows, SAMPLE_ROWS, max(MIN_ROWS, SAMPLE_VALUES // n_columns))
     sample = X[np.sort(rng.permutation(n_rows)[:size])]
     n_least = min(max(2, n_clusters - 1), max_columns)
     if is_sparse(sample):
+        if weights is not None:
+            raise ValueError(f"'column_weights' are not allowed for sparse rows of more than {max_columns} columns.")
         return _of_sparse(sample, n_least, max_columns, rng, unit_length=unit_length)
     rows = dense_rows(sample, unit_length=unit_length)
     scaling = learn_scaling(rows, scale)
     if scale == "none":  # distances do not depend on the mean, and principal components need it
-        scaling = Scaling.linear(rows.mean(0, dtype=np.float64), scaling.scale)
-    A = scaling(rows).astype(np.float32)
+        scaling = Scaling.linear(np.nanmean(rows, axis=0, dtype=np.float64), scaling.scale)
+    scaling = scaling.weighted(weights)
+    gaps = None if unit_length else learn_gaps(X, scaling)
+    A = (scaling(rows) if gaps is None else gaps.fill(scaling(rows))).astype(np.float32)
     directions, variances = principal_directions(A, np.zeros(n_columns), max_columns, rng)
     n_kept = max(n_least, n_structured(variances, float(np.square(A).sum(dtype=np.float64)) / size, A.shape))
-    return Preparation(scaling, np.ascontiguousarray(directions[:, :n_kept]), unit_length)
+    return Preparation(scaling, np.ascontiguousarray(directions[:, :n_kept]), unit_length, gaps)
 
 
 def _of_sparse(

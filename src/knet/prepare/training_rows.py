@@ -14,9 +14,11 @@ from knet.arrays import Floats
 from knet.prepare.preparation import Preparation
 from knet.prepare.projection import learn_preparation
 from knet.rows.dense import Rows
+from knet.rows.kinds import is_sparse
 
 MAX_ROWS = 20_000  # at most this many rows choose the start and train psi, unless `train_size` asks for more
 MEDIAN_ROWS = 2000  # the median distance is taken over the pairs of at most this many rows
+LEADING_COLUMNS = 16  # rows are ordered by so many columns, and by all if some rows do not differ in these
 ROWS_PER_CLUSTER = 30  # Algorithm 1 uses at least this many rows per cluster, if there are so many
 
 
@@ -60,9 +62,45 @@ class Prepared:
         return n_clusters > 1 and self.median > 0 and n_train > n_clusters + 1
 
 
-def prepare_rows(X: Rows, params: Mapping[str, Any], rng: np.random.RandomState) -> Prepared:
-    """Learn the preparation from all rows, draw those that a fit may train on, and prepare these."""
-    n_rows, n_clusters, train_size = X.shape[0], params["n_clusters"], params["train_size"]
+def ordered_by_content(X: Rows, positions: NDArray[np.intp] | None, *, least: int = 1) -> NDArray[np.intp] | None:
+    """Return positions of rows of X, None for all, in the order of the rows' values; of many rows, as they are.
+
+    All that is random or summed then has the same rows in the same order, whatever the order of X is. If every row
+    occurs m times, or a multiple of that, an m-th of the rows is returned: a table that is repeated says nothing new.
+    If these would not be more than `least`, all are returned.
+    """
+    if (X.shape[0] if positions is None else len(positions)) > MAX_ROWS:
+        return positions
+    positions = np.arange(X.shape[0]) if positions is None else positions
+    values = X[positions]
+    if is_sparse(values) and values.shape[1] <= LEADING_COLUMNS:
+        values = values.toarray()
+    elif is_sparse(values):  # two random sums of each row, which do not depend on the others, take its place
+        values = values @ np.random.RandomState(0).uniform(size=(values.shape[1], 2))
+    order = np.lexsort(values[:, :LEADING_COLUMNS].T[::-1])
+    if values.shape[1] > LEADING_COLUMNS and not _differ(values[order, :LEADING_COLUMNS]).all():
+        order = np.lexsort(values.T[::-1])
+    ends = np.flatnonzero(np.append(_differ(values[order]), True))
+    thinned = positions[order[:: int(np.gcd.reduce(np.diff(ends, prepend=-1)))]]
+    return thinned if len(thinned) > least else positions[order]
+
+
+def _differ(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say for each row but the last whether the next one is different."""
+    both_missing = np.isnan(values[1:]) & np.isnan(values[:-1])
+    different: NDArray[np.bool_] = ((values[1:] != values[:-1]) & ~both_missing).any(1)
+    return different
+
+
+def prepare_rows(
+    X: Rows, params: Mapping[str, Any], rng: np.random.RandomState, first: NDArray[np.intp] | None = None
+) -> Prepared:
+    """Learn the preparation from all rows, draw those that a fit may train on, and prepare these.
+
+    The rows `first` are drawn before others.
+    """
+    n_rows, train_size = X.shape[0], params["train_size"]
+    n_clusters = 1 if params["n_clusters"] == "auto" else params["n_clusters"]
     advanced: Advanced = params["advanced"] or Advanced()
     preparation = learn_preparation(
         X,
@@ -71,10 +109,14 @@ def prepare_rows(X: Rows, params: Mapping[str, Any], rng: np.random.RandomState)
         n_clusters=n_clusters,
         max_columns=advanced.max_columns if params["encoder"] is None else None,
         rng=rng,
+        weights=advanced.column_weights,
     )
     n_train = None if isinstance(train_size, str) else _row_count(train_size, n_rows)
     _check_enough(n_rows if n_train is None else n_train, n_rows, n_clusters, train_size)
-    order = rng.permutation(n_rows)[: max(MAX_ROWS, ROWS_PER_CLUSTER * n_clusters, n_train or 0)]
+    drawn = rng.permutation(n_rows)
+    if first is not None:
+        drawn = drawn[np.argsort(~np.isin(drawn, first), kind="stable")]
+    order = drawn[: max(MAX_ROWS, ROWS_PER_CLUSTER * n_clusters, n_train or 0)]
     rows = np.sort(order)
     Z, places = preparation(X[rows]), np.searchsorted(rows, order)
     return Prepared(preparation, rows, Z, n_rows, places, n_train, median_distance(Z[places[:MAX_ROWS]], rng))
@@ -87,13 +129,15 @@ def _row_count(train_size: int | float, n_rows: int) -> int:
 
 
 def _check_enough(size: int, n_rows: int, n_clusters: int, train_size: str | int | float) -> None:
-    """Raise if there are fewer training rows than clusters."""
+    """Raise if there are fewer training rows than clusters, or less than two, which no fit can learn from."""
+    origin = f" (train_size={train_size!r} of {n_rows})" if size < n_rows else ""
     if n_clusters > size:
-        origin = f" (train_size={train_size!r} of {n_rows})" if size < n_rows else ""
         advice = "Raise train_size or lower n_clusters." if size < n_rows else "Lower n_clusters."
         raise ValueError(
             f"n_clusters={n_clusters} exceeds the number of training rows, n_samples={size}{origin}. {advice}"
         )
+    if size < 2:
+        raise ValueError(f"A fit needs at least 2 training rows. Got {size}{origin}. Raise train_size.")
 
 
 def median_distance(X: Floats, rng: np.random.RandomState) -> float:

@@ -9,13 +9,19 @@ from numpy.typing import DTypeLike
 from knet.arrays import row_blocks
 from knet.rows.kinds import column_names, column_types, is_half, is_number_type, is_sparse, quoted, some, table_kind
 
+NO_GAPS = "Fill or drop them first: sparse rows and metric='cosine' allow no missing values."
 CHECKED_ROWS = 65_536  # rows checked at a time, so that a file on disk is never in memory as a whole
 
 
 def to_numbers(
-    X: Any, names: Collection[str] | None = None, *, dtype: DTypeLike | None = None, min_rows: int = 1
+    X: Any,
+    names: Collection[str] | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    min_rows: int = 1,
+    gaps: bool = False,
 ) -> Any:
-    """Return admitted rows as a finite array of two dimensions, or a CSR matrix.
+    """Return admitted rows as an array of two dimensions, or a CSR matrix, without infinite values.
 
     Parameters
     ----------
@@ -28,10 +34,12 @@ def to_numbers(
         precision stay as they are and are converted block by block later.
     min_rows : int, default=1
         Raise if there are fewer rows.
+    gaps : bool, default=False
+        Whether cells of an array or a table may be missing (NaN).
     """
     array = _from_table(X, dtype) if table_kind(X) else _from_array(X, dtype)
     _check_shape(array, min_rows)
-    check_finite(array, column_names(X) or names)
+    check_finite(array, column_names(X) or names, gaps=gaps and not is_sparse(array))
     return array
 
 
@@ -109,8 +117,8 @@ def _check_shape(X: Any, min_rows: int) -> None:
             raise ValueError(f"X has {count} {what}(s) (shape={X.shape}) while a minimum of {minimum} is required.")
 
 
-def check_finite(X: Any, names: Collection[str] | None) -> None:
-    """Raise a message that counts NaN and infinite values of an array or CSR matrix and names their columns."""
+def check_finite(X: Any, names: Collection[str] | None, *, gaps: bool) -> None:
+    """Raise a message that counts infinite values, and without `gaps` also NaN, and names their columns."""
     if X.dtype.kind != "f" and X.dtype.name != "bfloat16":  # NumPy does not know the latter
         return
     blocks = row_blocks(X.shape[0], X.shape[1], max_rows=CHECKED_ROWS)
@@ -119,14 +127,14 @@ def check_finite(X: Any, names: Collection[str] | None) -> None:
         return
     names = names if names is not None and len(names) == X.shape[1] else None
     for test, what, advice in (
-        (np.isnan, "NaN", "Impute or drop them first, for example with sklearn's SimpleImputer in a Pipeline."),
+        (np.isnan, "NaN", "" if gaps else NO_GAPS),
         (np.isinf, "infinite", "Replace or drop them first."),
     ):
         if is_sparse(X):
             counts = np.bincount(X.indices[test(X.data)], minlength=X.shape[1])
         else:
-            counts = sum(test(part).sum(0) for part in parts)
-        if counts.any():
+            counts = np.sum([test(part).sum(0) for part in parts], axis=0)
+        if counts.any() and advice:
             columns = [quoted(names, int(j)) + f" ({counts[j]})" for j in np.flatnonzero(counts)]
             raise ValueError(
                 f"Input X contains NaN or infinity: {counts.sum()} {what} value{'s' if counts.sum() > 1 else ''} "

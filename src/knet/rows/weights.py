@@ -1,13 +1,38 @@
-"""Weights of rows: a row of weight w is trained on as w equal rows would be."""
+"""Which rows a fit trains on: a row of weight w as w equal rows would be, and a row without any value not at all."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats
+from knet.arrays import Floats, row_blocks
+from knet.rows.dense import Rows
+from knet.rows.kinds import is_sparse, quoted, some
 
 MAX_REPEATED = 1_000_000  # rows up to which whole weights repeat rows, or twice the given rows if that is more
+
+
+def rows_that_count(
+    X: Rows, names: Collection[str] | None, sample_weight: Any, rng: np.random.RandomState
+) -> NDArray[np.intp] | None:
+    """Return the positions of the rows to train on, as `counted_rows` does, without rows that hold no value.
+
+    None stands for all rows. A column without values is an error.
+    """
+    counted = None if sample_weight is None else counted_rows(sample_weight, X.shape[0], rng)
+    if is_sparse(X):
+        return counted
+    blocks = [np.isnan(X[rows]) for rows in row_blocks(*X.shape)]
+    if empty := [quoted(names, int(j)) for j in np.flatnonzero(np.all([block.all(0) for block in blocks], axis=0))]:
+        raise ValueError(f"Every value is missing in column{'s' * (len(empty) > 1)} {some(empty)}. Drop it first.")
+    has_values = ~np.concatenate([block.all(1) for block in blocks])
+    if has_values.all():
+        return counted
+    kept = np.flatnonzero(has_values) if counted is None else counted[has_values[counted]]
+    if len(kept) < 2:
+        raise ValueError(f"X has {len(kept)} row(s) with a value, and a fit needs at least 2.")
+    return kept
 
 
 def counted_rows(sample_weight: Any, n_rows: int, rng: np.random.RandomState) -> NDArray[np.intp]:

@@ -9,12 +9,15 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from knet.arrays import Floats, Labels
 from knet.explore.samples import Sample
+from knet.show.planes import identical_rows
 from knet.train.kernels import gaussian_kernel
 
 # The eight colours of Okabe and Ito, safe for colour-blind readers; the yellow is darker, to be visible on white.
 # From the ninth cluster on, the colours repeat with another marker.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000", "#B8A800")
 MARKERS = ("o", "^", "s", "D", "v")
+MAX_AREA = 16  # times the area of a point: that of so many identical rows, or more
+SMALL = 0.03  # standard deviation of a cluster whose number would cover it, relative to the width of the plot
 MANY_CLUSTERS = 20  # from which numbers of clusters are smaller, and some are left out
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list("white_to_blue", ["#ffffff", "#6baed6", "#08306b"])
 
@@ -65,11 +68,13 @@ def cluster_ticks(clusters: Labels) -> dict[str, Any]:
 
 
 def points(ax: Axes, flat: Floats, labels: Labels) -> None:
-    """Draw points in the colours of their clusters."""
+    """Draw points in the colours of their clusters; the area of a point says how many rows are at its place."""
     size = float(np.clip(6000 / max(len(flat), 1), 2, 25))
+    sizes = size * np.minimum(identical_rows(flat), MAX_AREA)
     for cluster in np.unique(labels):
-        x, y = flat[labels == cluster].T
-        ax.scatter(x, y, s=size, c=color(cluster), marker=marker(cluster), linewidths=0, rasterized=True)
+        own = labels == cluster
+        x, y = flat[own].T
+        ax.scatter(x, y, s=sizes[own], c=color(cluster), marker=marker(cluster), linewidths=0, rasterized=True)
     ax.set_aspect("equal", "datalim")
     ax.tick_params(labelsize=8)
 
@@ -77,16 +82,18 @@ def points(ax: Axes, flat: Floats, labels: Labels) -> None:
 def scatter(ax: Axes, drawn: Sample, flat: Floats, heading: str, note: str) -> Axes:
     """Draw points in the colours of their clusters, and the number of each cluster at the point nearest to its mean.
 
-    That point is inside the cluster even if the cluster is curved.
+    That point is inside the cluster even if the cluster is curved. The number of a small cluster is beside it.
     """
     points(ax, flat, drawn.labels)
     clusters = np.unique(drawn.labels)
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8 if len(clusters) <= MANY_CLUSTERS else 5.5}
     for cluster in clusters:
         own = flat[drawn.labels == cluster]
-        x, y = own[np.square(own - own.mean(0)).sum(1).argmin()]
+        place = own[np.square(own - own.mean(0)).sum(1).argmin()]
+        is_small = float(own.std(0).max()) < SMALL * float(np.ptp(flat, axis=0).max())
         box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": color(cluster), "alpha": 0.8}
-        ax.text(x, y, str(cluster), bbox=box, **style)
+        beside = (14 if place[0] < flat[:, 0].mean() else -14, 8) if is_small else (0, 0)
+        ax.annotate(str(cluster), place, beside, textcoords="offset points", bbox=box, **style)
     title(ax, heading, note, drawn.size_note)
     return ax
 

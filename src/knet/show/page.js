@@ -4,6 +4,7 @@
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const shorts = (text) => new Uint16Array(bytes(text).buffer);
   const labels = shorts(data.labels);
+  const copies = shorts(data.copies);
   const tip = document.getElementById("tip");
   const redraws = [];
   let chosen = null;
@@ -22,8 +23,11 @@
     context.fill();
   }
 
+  // Several identical rows are one point: its area says how many, up to sixteen.
+  const growth = (i) => Math.sqrt(Math.min(16, copies[i]));
+
   // Write the number of each cluster at the point nearest to the mean of its points: it is inside even if curved.
-  function numbers(context, xy, owners, view, side, ratio) {
+  function numbers(context, xy, owners, view, side, ratio, r) {
     const sums = new Map(), nearest = new Map();
     for (let i = 0; i < owners.length; i++) {
       const sum = sums.get(owners[i]) || [0, 0, 0];
@@ -44,7 +48,7 @@
       if (chosen !== null && cluster !== chosen) continue;
       let [x, y] = place(xy, i, view, side);
       if (Math.sqrt(spread) / 65535 * view.zoom * side < 16 * ratio)  // a number would hide a small cluster: beside it
-        x += (x < side / 2 ? 1 : -1) * 18 * ratio;
+        x += (x < side / 2 ? 1 : -1) * (14 * ratio + r * growth(i));
       context.lineWidth = 4 * ratio;
       context.strokeStyle = ink("--paper");
       context.strokeText(cluster, x, y);
@@ -69,10 +73,10 @@
         const lit = chosen === null || owners[i] === chosen;
         if (lit !== front) continue;
         context.fillStyle = lit ? color(owners[i]) : dimmed;
-        mark(context, owners[i], ...place(xy, i, view, side), r);
+        mark(context, owners[i], ...place(xy, i, view, side), r * growth(i));
       }
     }
-    numbers(context, xy, owners, view, side, ratio);
+    numbers(context, xy, owners, view, side, ratio, r);
   }
 
   function place(xy, i, view, side) {
@@ -141,7 +145,9 @@
   function show(i, event) {
     tip.hidden = i < 0;
     if (i < 0) return;
-    const lines = [`row ${data.rows[i]}, cluster ${labels[i]}, probability ${data.certainty[i]}`];
+    const lines = [`row ${data.rows[i]}, cluster ${labels[i]}`];
+    if (data.certainty.length) lines[0] += `, probability ${data.certainty[i]}`;
+    if (copies[i] > 1) lines.push(`${copies[i]} identical rows`);
     data.hoverNames.forEach((name, j) => lines.push(`${name}: ${data.hover[i][j]}`));
     tip.textContent = lines.join("\n");
     const right = event.clientX + 16 + tip.offsetWidth > window.innerWidth;

@@ -19,27 +19,41 @@ try:
     from matplotlib.ticker import MaxNLocator
 except ImportError as error:
     raise ImportError("Plots need matplotlib. Install it with: pip install 'knet-clustering[plots]'") from error
+from scipy.cluster.hierarchy import dendrogram
 from sklearn.metrics import silhouette_samples
 from sklearn.utils.validation import check_is_fitted
 
 from knet.estimator import KNet
+from knet.explore.compare import Comparison
 from knet.explore.explain import explain
 from knet.explore.features import describe_columns, importance
 from knet.explore.samples import sample_rows
-from knet.explore.scan import MIN_JUMP, MIN_STABILITY, Scan
+from knet.explore.scan import Scan
 from knet.files import check_new, whole_file
 from knet.show import drawing
-from knet.show.drawing import COLORS, MARKERS, color, marker
+from knet.show.drawing import COLORS, color, marker
 from knet.show.planes import data_plane, plane, plane_of_iterations
 from knet.show.profiles import profiles as find_profiles
+from knet.start.borders import CLEAR
 from knet.train.laplacians import DenseLaplacian
 
 __all__ = ["animation", "color", "data", "embedding", "explanation", "figure1", "history", "iteration"]
-__all__ += ["learned_kernel", "marker", "profiles", "raw_kernel", "scan", "selection", "silhouettes", "spectrum"]
+__all__ += [
+    "learned_kernel",
+    "levels",
+    "marker",
+    "profiles",
+    "raw_kernel",
+    "scan",
+    "selection",
+    "silhouettes",
+    "spectrum",
+]
 
 # The maximum number of rows in a plot.
 SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, SPECTRUM_ROWS = 5000, 300, 2000, 800
 RING: dict[str, Any] = {"s": 140, "facecolors": "none", "edgecolors": "black", "zorder": 3}  # marks the best point
+VERDICTS = ("clear", "plausible", "a guess")
 GREY_LINE: dict[str, Any] = {"color": "#888888", "linewidth": 0.8}
 
 
@@ -122,7 +136,7 @@ def spectrum(
 ) -> Axes:
     """Draw the largest eigenvalues of the raw and the learned kernel; c clusters give a gap after c - 1 of them."""
     drawn = sample_rows(model, X, SPECTRUM_ROWS, random_state=random_state)
-    ax, c = drawing.axes(ax), model.n_clusters
+    ax, c = drawing.axes(ax), model.n_clusters_
     n_values = min(max(10, 2 * c) if n_values is None else n_values, len(drawn.rows) - 1)
     for points, name, line, tint in ((drawn.scaled, "data", "s--", COLORS[1]), (drawn.Psi, "learned", "o-", COLORS[0])):
         values = DenseLaplacian(torch.from_numpy(points), model.sigma_).largest(n_values)[0].numpy()
@@ -160,27 +174,74 @@ def selection(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def levels(model: KNet, ax: Axes | None = None) -> Axes:
+    """Draw how the clusters join into coarser ones, the closest first; dotted lines mark the levels that are clear."""
+    check_is_fitted(model)
+    ax, c = drawing.axes(ax), len(model.hierarchy_) + 1  # of the fit: merges and splits of the user are not levels
+    tree, node = np.zeros((c - 1, 4)), list(range(c))  # the node of the tree that each cluster is part of
+    for place, (kept, joined) in enumerate(model.hierarchy_):
+        tree[place, :3] = node[kept], node[joined], place + 1
+        tree[place, 3] = sum(tree[child - c, 3] if child >= c else 1 for child in (node[kept], node[joined]))
+        node[kept] = c + place
+    if c > 1:
+        dendrogram(tree, ax=ax, color_threshold=0, above_threshold_color=COLORS[0])
+    for count in model.number_["levels"]:
+        ax.axhline(c - count + 0.5, linestyle=":", **GREY_LINE)
+    ax.set_yticks(range(c), [str(c - joins) for joins in range(c)])
+    ax.set_ylabel("clusters left")
+    ax.set_xlabel("cluster")
+    drawing.title(ax, "Levels", "the closest clusters join first")
+    return ax
+
+
+def flow(comparison: Comparison, ax: Axes | None = None) -> Axes:
+    """Draw how rows flow from the clusters of one clustering to those of another; see `knet.compare`."""
+    ax, counts = drawing.axes(ax), comparison.counts
+    gap = 0.02 * counts.sum()
+    left, right = (np.concatenate([[0], np.cumsum(counts.sum(axis) + gap)[:-1]]) for axis in (1, 0))
+    for x, names, starts, sizes in ((0, comparison.before, left, 1), (1, comparison.after, right, 0)):
+        for place, (name, start) in enumerate(zip(names, starts, strict=True)):
+            size = counts.sum(sizes)[place]
+            ax.bar(x, size, 0.06, start, color=color(place) if x == 0 else "#777777")
+            text = f"{drawing.plain(name)} ({size:,})"
+            side = "left" if x else "right"
+            ax.text(x + (0.05 if x else -0.05), start + size / 2, text, ha=side, va="center", fontsize=8)
+    used_left, used_right, steps = left.copy(), right.copy(), np.linspace(0, 1, 30)
+    bend = steps**2 * (3 - 2 * steps)  # level at both ends
+    for row, column in zip(*np.nonzero(counts), strict=True):
+        low = used_left[row] + (used_right[column] - used_left[row]) * bend
+        is_match = comparison.matches.get(comparison.before[row]) == comparison.after[column]
+        area = ax.fill_between(0.03 + 0.94 * steps, low, low + counts[row, column], linewidth=0)
+        area.set(facecolor=color(int(row)), alpha=0.35 if is_match else 0.75)
+        used_left[row] += counts[row, column]
+        used_right[column] += counts[row, column]
+    ax.set_xlim(-0.45, 1.45)
+    ax.invert_yaxis()
+    ax.set_axis_off()
+    note = f"agreement {comparison.agreement:.2f}, {comparison.share_moved:.1%} of the rows moved"
+    drawing.title(ax, "From the first clustering to the second", note)
+    return ax
+
+
 def scan(result: Scan, ax: Axes | None = None) -> Axes:
-    """Draw the result of `knet.scan`: stability of each number of clusters, and the jump in conductance after it."""
+    """Draw the result of `knet.scan`: how well the borders of each number of clusters hold; above the line all do."""
     ax = drawing.axes(ax)
-    counts, stability, jump = ([row[name] for row in result.table] for name in ("n_clusters", "stability", "jump"))
-    jumps = ax.twinx()
-    jumps.bar(counts, jump, bottom=1e-3, width=0.5, color=color(5), alpha=0.5)
-    jumps.axhline(MIN_JUMP, color=color(5), linestyle=":", linewidth=1)
-    jumps.set_yscale("log")
-    jumps.set_ylim(0.5, max(10.0, 2 * max(jump)))
-    jumps.set_ylabel("jump in conductance (bars)")
-    ax.plot(counts, stability, marker=MARKERS[0], color=color(0))
-    ax.axhline(MIN_STABILITY, color=color(0), linestyle=":", linewidth=1)
-    if result.best is not None:
-        ax.scatter([result.best], [stability[counts.index(result.best)]], **RING)
-    ax.set_zorder(jumps.get_zorder() + 1)
-    ax.patch.set_visible(False)
-    ax.set_ylim(min(0.0, *stability), 1.05)
-    ax.set_xticks(counts)
+    counts, borders = [row["n_clusters"] for row in result.table], [row["border"] for row in result.table]
+    ax.plot(counts, borders, zorder=1, **GREY_LINE)
+    ax.axhline(CLEAR, linestyle=":", **GREY_LINE)
+    for place, verdict in enumerate(VERDICTS):
+        rows = [row for row in result.table if row["verdict"] == verdict]
+        if rows:
+            x, y = [row["n_clusters"] for row in rows], [row["border"] for row in rows]
+            ax.scatter(x, y, color=color(place), marker=marker(place), label=verdict)
+    if result.best in counts:
+        ax.scatter([result.best], [borders[counts.index(result.best)]], **RING)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("number of clusters")
-    ax.set_ylabel("stability under resampling (line)")
-    drawing.title(ax, "Number of clusters", "none supported" if result.best is None else f"best: {result.best}")
+    ax.set_ylabel("weakest border, in standard errors")
+    if counts:
+        ax.legend(fontsize=8, frameon=False)
+    drawing.title(ax, "Number of clusters", f"best: {result.best}, {result.verdict}")
     return ax
 
 

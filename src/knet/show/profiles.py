@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knet.arrays import Floats
-from knet.explore.features import Feature
+from knet.explore.features import MISSING, Feature
 from knet.explore.samples import Sample
 
 IQR_OF_NORMAL = 1.349  # interquartile range of a normal distribution, in standard deviations
@@ -23,6 +23,8 @@ class Profile:
         The column, or the category as "column = category".
     explained : float
         The share of the column's variance that the clusters explain.
+    missing : float
+        The share of the rows that have no value; all other figures are those of the rows that have one.
     overall, texts : str and list of str
         The median of all rows, and of each cluster that has rows, in the units of the data; or the share of rows.
     deviations : ndarray of shape (n_found,)
@@ -31,6 +33,7 @@ class Profile:
 
     name: str
     explained: float
+    missing: float
     overall: str
     texts: list[str]
     deviations: Floats
@@ -55,18 +58,26 @@ def profiles(rows: Sample, features: Sequence[Feature], importance: Floats, max_
 
 def _profile(name: str, explained: float, feature: Feature, values: Floats, groups: list[NDArray[np.bool_]]) -> Profile:
     """Return the profile of a column of numbers: means of 0 and 1 are shares, others have medians."""
-    middle, text = (np.mean, percent) if feature.is_share else (np.median, feature.middle)
-    quartiles = np.quantile(values, [0.25, 0.75])
-    spread = 0.0 if feature.is_share else float(np.diff(quartiles)[0]) / IQR_OF_NORMAL
-    overall, own = float(middle(values)), [float(middle(values[group])) for group in groups]
-    deviations = (np.array(own) - overall) / (spread or float(values.std()) or 1.0)
-    return Profile(name, explained, text(overall), [text(value) for value in own], deviations)
+    text, present = (percent if feature.is_share else feature.middle), ~np.isnan(values)
+    known = values[present]
+    spread = 0.0 if feature.is_share or not len(known) else float(np.ptp(np.quantile(known, [0.25, 0.75])))
+    overall, own = _middle(known, feature), [_middle(values[group & present], feature) for group in groups]
+    unit = spread / IQR_OF_NORMAL or (float(known.std()) if len(known) else 0.0) or 1.0
+    deviations = np.nan_to_num(np.array(own) - overall) / unit
+    return Profile(name, explained, 1 - float(present.mean()), text(overall), list(map(text, own)), deviations)
+
+
+def _middle(values: Floats, feature: Feature) -> float:
+    """Return the share of rows, or the median; NaN without values."""
+    if not len(values):
+        return np.nan
+    return float(np.mean(values) if feature.is_share else np.median(values))
 
 
 def percent(share: float) -> str:
     """Return a share in percent, with a decimal if it is small; a dash for NaN."""
     if share != share:
-        return "-"
+        return MISSING
     if 0 < share < 0.001:
         return "<0.1%"
     return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"

@@ -5,6 +5,8 @@ only the report's own script and style, by their hashes, and images that are par
 `knet.plots`. The time is bounded for any number of rows: everything is computed on samples of at most 50,000 rows.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import os
@@ -27,6 +29,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from knet.arrays import Labels
 from knet.estimator import KNet
 from knet.explore.features import describe_columns, importance
 from knet.explore.rules import find_rules
@@ -34,7 +37,6 @@ from knet.explore.samples import POOL_ROWS, Sample, sample_rows
 from knet.explore.stability import Stability, sample_stability
 from knet.files import check_new, write_whole
 from knet.model.file import versions
-from knet.rows.kinds import admit
 from knet.show import plots, report_notes, report_tables
 from knet.show.profiles import percent, profiles
 from knet.show.row_map import CORNERS, row_map
@@ -104,7 +106,7 @@ def report(
     """
     check_is_fitted(model)
     check_new(Path(path), overwrite=overwrite)
-    X = admit(X)
+    X = model._admit(X)
     rows = sample_rows(model, X, POOL_ROWS, random_state=random_state, labels=labels)
     known, names = None if target is None else np.atleast_1d(target), None if ids is None else list(ids)
     for name, values in (("target", known), ("ids", names)):
@@ -114,7 +116,9 @@ def report(
             )
     if stability is None:
         stability = sample_stability(model, X, rows, n_refits=n_refits, random_state=random_state)
-    facts = _facts(model, rows, known, names, stability, random_state)
+    counted = rows.labels if labels is None else np.asarray(labels)  # of all rows if they are known
+    sizes = np.bincount(counted, minlength=model.predictor_.n_labels)
+    facts = _facts(model, rows, sizes, known, names, stability, random_state)
     page = _render(source=source, reproduce=report_notes.reproduce(model, X, command), **facts)
     write_whole(Path(path), page.encode(), overwrite=overwrite)
 
@@ -122,6 +126,7 @@ def report(
 def _facts(
     model: KNet,
     rows: Sample,
+    sizes: Labels,
     target: NDArray[Any] | None,
     ids: list[Any] | None,
     stability: Stability | None,
@@ -133,15 +138,19 @@ def _facts(
     shares = importance(rows.X, rows.labels, features)
     rules, lines = find_rules(rows.X, rows.labels, features, random_state), profiles(rows, features, shares, PROFILES)
     names = report_tables.RowNames(rows, features, shares, ids)
-    points, views = row_map(model, names, random_state)
+    shown = stability is None or not stability.is_refuted
+    points, views = row_map(model, names, random_state, with_certainty=shown)
     return {
         "model": model,
         "rows": rows,
         "n_columns": len(features),
-        "verdict": report_notes.verdict(rows, float(certainty.mean()), stability),
+        "n_counted": int(sizes.sum()),
+        "shows_certainty": shown,
+        "verdict": report_notes.verdict(model, sizes, rows.n_rows, float(certainty.mean()), stability),
         "warnings": report_notes.warnings(model, rows, proba, stability),
-        "clusters": report_tables.cluster_rows(rows, proba, stability, rules),
+        "clusters": report_tables.cluster_rows(rows, sizes, proba, stability, rules),
         "profiles": [(line, report_tables.color_levels(line)) for line in lines],
+        "has_gaps": bool(np.isnan(rows.X).any()),
         "n_hidden": rows.X.shape[1] - len(lines),
         "row_columns": names.columns,
         "typical": report_tables.typical_rows(names, scores),
@@ -172,6 +181,7 @@ def _pictures(model: KNet, rows: Sample, random_state: int) -> dict[str, list[Ma
                 *([_picture(plots.history, model)] if len(model.history_) > 1 else []),  # a sentence says it all of one
                 of_rows(plots.spectrum),
                 *([_picture(plots.selection, model)] if getattr(model, "selection_", None) else []),
+                *([_picture(plots.levels, model)] if model.n_clusters_ > 2 else []),
             ],
             "silhouettes": [of_rows(plots.silhouettes, space=space) for space in ("data", "embedding")],
         }

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from knet.arrays import Floats
+from knet.arrays import Floats, Labels
 from knet.estimator import KNet
 from knet.explore.samples import Sample
 from knet.explore.stability import Stability
@@ -21,9 +21,9 @@ HASHED_ROWS = 10_000  # the maximum number of rows in the fingerprint
 MANY = 0.05  # share of doubtful rows that deserves a warning
 
 
-def verdict(rows: Sample, certainty: float, stability: Stability | None) -> list[str]:
+def verdict(model: KNet, sizes: Labels, n_rows: int, certainty: float, stability: Stability | None) -> list[str]:
     """Return how many clusters there are, how big they are and how sure the labels are, in sentences."""
-    counts, n_rows = np.unique(rows.labels, return_counts=True)[1], rows.n_rows
+    counts = sizes[sizes > 0]
     if len(counts) == 1:
         return ["One cluster contains all rows."]
     least, most = percent(counts.min() / counts.sum()), percent(counts.max() / counts.sum())
@@ -34,7 +34,16 @@ def verdict(rows: Sample, certainty: float, stability: Stability | None) -> list
             f"They are {stability.word}: their mean adjusted Rand index with {plural(stability.n_refits, 'refit')} on "
             f"other rows is {stability.overall:.2f} (1 = identical)."
         )
-    found.append(f"On average, a row belongs to its cluster with a probability of {certainty:.2f}.")
+    if model.n_clusters_ > 1:
+        found.append(model.number_["advice"])
+    if model.names_:
+        found.append(f"Names: {', '.join(f'{label} is {name}' for label, name in sorted(model.names_.items()))}.")
+    if changed := sum("names" not in edit for edit in model.predictor_.naming.edits):
+        found.append(f"After the fit, clusters were merged or split {'once' if changed == 1 else f'{changed} times'}.")
+    if stability is not None and stability.is_refuted:
+        found.append("Probabilities are not shown: they suppose that these are the clusters, and refits find others.")
+    else:
+        found.append(f"On average, a row belongs to its cluster with a probability of {certainty:.2f}.")
     if n_rows >= 10 * reliable_size(n_rows):
         found.append(f"Groups of fewer than about {reliable_size(n_rows):,} of the {n_rows:,} rows cannot be found.")
     return found
@@ -44,12 +53,12 @@ def warnings(model: KNet, rows: Sample, proba: Floats, stability: Stability | No
     """Return what a reader should know before using the clusters: what the fit said, and what these rows show."""
     found = [*_not_converged(model), *getattr(model, "caveats_", [])]
     n_found = len(np.unique(rows.labels))
-    if n_found < model.n_clusters:
-        found.append(f"Only {n_found} of the {model.n_clusters} clusters contain rows.")
+    if n_found < model.n_clusters_:
+        found.append(f"Only {n_found} of the {model.n_clusters_} clusters contain rows.")
     if stability is not None:
         found += [*([stability.caveat] if stability.caveat else []), *stability.doubts]
     uncertain = float((proba.max(1) < DOUBTFUL).mean())
-    if uncertain > MANY:
+    if uncertain > MANY and not (stability is not None and stability.is_refuted):
         found.append(f"{uncertain:.0%} of the rows belong to their cluster with a probability below {DOUBTFUL}.")
     return found
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.cluster import contingency_matrix
 
-from knet.arrays import Floats
+from knet.arrays import Floats, Labels
 from knet.explore.features import Feature
 from knet.explore.rules import Rule
 from knet.explore.samples import Sample
@@ -30,9 +30,13 @@ POOR_RULE = 0.5  # covers or purity of a rule that describes its cluster badly
 
 @dataclass(frozen=True)
 class ClusterRow:
-    """A cluster: its rule, its share of the rows, its mean probability, and its stability if that is known, or NaN."""
+    """A cluster: its rule, its number and share of the rows, its mean probability and its stability, NaN if unknown.
+
+    The probability of a cluster that refits do not find is unknown, whatever the model claims.
+    """
 
     rule: Rule
+    n_rows: int
     share: float
     certainty: float
     stability: float
@@ -85,15 +89,19 @@ class RowNames:
         return ListedRow(int(self.rows.labels[at]), self.name(int(self.rows.rows[at])), list(facts), cells)
 
 
-def cluster_rows(rows: Sample, proba: Floats, stability: Stability | None, rules: Sequence[Rule]) -> list[ClusterRow]:
+def cluster_rows(
+    rows: Sample, sizes: Labels, proba: Floats, stability: Stability | None, rules: Sequence[Rule]
+) -> list[ClusterRow]:
     """Return the table of the clusters."""
-    found = []
+    found, lost = [], [] if stability is None else stability.lost.tolist()
     for rule in rules:
         own = rows.labels == rule.cluster
         kept = np.nan
         if stability is not None and rule.cluster not in stability.too_small:
             kept = float(stability.clusters[rule.cluster])
-        found.append(ClusterRow(rule, float(own.mean()), float(proba[own].max(1).mean()), kept))
+        certainty = np.nan if rule.cluster in lost else float(proba[own].max(1).mean())
+        size = int(sizes[rule.cluster])
+        found.append(ClusterRow(rule, size, size / int(sizes.sum()), certainty, kept))
     return found
 
 

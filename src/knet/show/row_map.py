@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from knet.arrays import Floats
 from knet.estimator import KNet
-from knet.show.planes import data_plane, plane
+from knet.show.planes import describe_projection, identical_rows, row_plane
 from knet.show.report_tables import RowNames
 
 MAP_ROWS = 3000  # the maximum number of points
@@ -25,20 +25,26 @@ CORNERS: tuple[tuple[tuple[float, float], ...], ...] = (
 )
 
 
-def row_map(model: KNet, names: RowNames, random_state: int) -> tuple[dict[str, Any], dict[str, str]]:
+def row_map(
+    model: KNet, names: RowNames, random_state: int, *, with_certainty: bool = True
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the data of the page's script, ready for JSON with arrays as base64 text, and a note on each view."""
     rows = names.rows.thin(MAP_ROWS, random_state)
-    views = {"data": data_plane(model, rows), "embedding": plane(rows.Psi)}
+    n_clusters = len(np.unique(rows.labels))
+    data = describe_projection(model, *row_plane(rows.scaled, n_clusters))
+    views = {"data": data, "embedding": row_plane(rows.Psi, n_clusters)}
+    copies = identical_rows(rows.scaled)
     drawn = {
         "corners": CORNERS,
         "labels": _encoded(rows.labels.astype("<u2")),
         "rows": [names.name(int(row)) for row in rows.rows],
-        "certainty": [f"{value:.2f}" for value in model.predictor_.memberships(rows.X).max(1)],
+        "copies": _encoded(np.minimum(copies, 2**16 - 1).astype("<u2")),
+        "certainty": [f"{value:.2f}" for value in model.predictor_.memberships(rows.X).max(1)] * with_certainty,
         "hoverNames": names.columns[:HOVER_COLUMNS],
         "hover": [[feature.cell(values) for feature in names.features[:HOVER_COLUMNS]] for values in rows.X],
         "views": {name: _encoded(quantized(flat)) for name, (flat, _) in views.items()},
     }
-    size = f"{len(rows.rows):,} points"
+    size = f"{len(rows.rows):,} rows" + "; larger points are several identical rows" * bool((copies > 1).any())
     return drawn, {name: f"{note or 'two dimensions, as they are'}; {size}" for name, (_, note) in views.items()}
 
 

@@ -1,10 +1,10 @@
 """The candidates for the start of a fit: partitions of the rows by methods that see different kinds of groups.
 
-Spectral clustering of neighbour graphs, balanced linkage on the spanning tree (Genie) and k-means find groups that are
-separated; Gaussian mixtures find groups that overlap.
+Spectral clustering of neighbour graphs, a layout of such a graph, balanced linkage on the spanning tree (Genie) and
+k-means find groups that are separated; Gaussian mixtures find groups that overlap.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -13,8 +13,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from knet.arrays import Floats, Labels
 from knet.start.graph_embedding import graph_embedding
 from knet.start.kmeans import k_means
+from knet.start.layout import MIN_COLUMNS, neighbor_layout
 from knet.start.linkage import Tree, connect, genie, spanning_tree
-from knet.start.mixtures import gaussian_mixture
+from knet.start.mixtures import Gaussians, gaussian_mixture
 from knet.start.neighbors import Neighbors, extend, neighbor_graph, neighbors
 from knet.threads import in_threads
 
@@ -23,7 +24,10 @@ GINI_THRESHOLDS = (0.1, 0.3, 0.7)  # inequality of group sizes that Genie allows
 WARD_ROWS = 2000  # Ward's linkage sees at most this many rows: its time grows with their square
 SAMPLE_ROWS = 4000  # k-means and mixtures are fitted to at most this many rows, and then extended to all
 K_MEANS_RUNS = 20  # runs of k-means on the rows; the one with the smallest error is taken
-SPECTRAL_RUNS = 5  # runs on eigenvectors: these separate the groups, so that fewer are enough
+SCAN_RUNS = 5  # the same, if numbers of clusters are compared
+MANY_CLUSTERS = 15  # if numbers are compared, beyond this one only `MANY_METHODS` are: time grows with the clusters
+SPECTRAL_RUNS = 5  # runs on eigenvectors and layouts: these separate the groups, so that fewer are enough
+LAYOUT_DIMENSIONS = 8
 
 
 class Pool:
@@ -33,17 +37,21 @@ class Pool:
     ----------
     X : ndarray of shape (n, d)
         Scaled rows.
-    max_clusters : int
-        The largest number of clusters that will be asked for.
+    counts : sequence of int
+        The numbers of clusters that will be asked for. To compare several, fewer mixtures and runs are enough.
     seed : int
         Every method starts from it, so that the order of the calls has no influence.
+    shares_unit : bool
+        Whether the columns share a unit: then, from four columns on, a layout of the neighbour graph is a candidate.
     """
 
-    def __init__(self, X: Floats, max_clusters: int, seed: int) -> None:
-        self.X, self.max_clusters, self.seed = X, max_clusters, seed
+    def __init__(self, X: Floats, counts: Sequence[int], seed: int, *, shares_unit: bool = False) -> None:
+        self.X, self.counts, self.seed = X, counts, seed
+        self.uses_layout = shares_unit and X.shape[1] >= MIN_COLUMNS
         self.order = np.random.RandomState(seed).permutation(len(X))
         self.embeddings: dict[str, Floats] = {}
         self.made: dict[tuple[str, int], Labels] = {}
+        self.models: dict[tuple[str, int], Gaussians] = {}  # of the mixtures among them
 
     @cached_property
     def near(self) -> Neighbors:
@@ -61,6 +69,11 @@ class Pool:
         merges: Floats = linkage(self.X[self.order[:WARD_ROWS]], "ward")
         return merges
 
+    @cached_property
+    def layout(self) -> Floats:
+        """The rows as points in few dimensions."""
+        return neighbor_layout(self.near, self.tree, min(LAYOUT_DIMENSIONS, len(self.X) - 2), self.rng())
+
     def partition(self, method: str, n_clusters: int) -> Labels:
         """Return the groups that a method finds, numbered from 0; some may be empty."""
         key = method, n_clusters
@@ -71,9 +84,21 @@ class Pool:
     def partitions(self, n_clusters: int) -> dict[str, Labels]:
         """Return the groups that each method finds; methods that do not need each other run on several threads."""
         in_threads(partial(getattr, self), ("tree", "ward_tree"))
-        for methods in (FIRST_METHODS, MIXTURES):
-            in_threads(partial(self.partition, n_clusters=n_clusters), list(methods))
-        return {method: self.partition(method, n_clusters) for method in METHODS}
+        first, mixtures = self.methods(n_clusters)
+        for methods in (first, mixtures):
+            in_threads(partial(self.partition, n_clusters=n_clusters), methods)
+        return {method: self.partition(method, n_clusters) for method in first + mixtures}
+
+    def methods(self, n_clusters: int) -> tuple[list[str], list[str]]:
+        """Return the methods that suit the rows, first those that start from no other."""
+        first, mixtures = list(FIRST_METHODS), list(MIXTURES)
+        if len(self.counts) > 1:
+            first, mixtures = (MANY_METHODS, []) if n_clusters > MANY_CLUSTERS else (first, SCAN_MIXTURES)
+        return [name for name in first if name != "layout" or self.uses_layout], mixtures
+
+    def ask(self, counts: Sequence[int]) -> None:
+        """Prepare for other numbers of clusters; neighbours, trees and the layout are kept."""
+        self.counts, self.embeddings = counts, {}
 
     def rng(self) -> np.random.RandomState:
         """Return a new generator, the same for every method."""
@@ -84,16 +109,22 @@ def _graph(pool: Pool, n_clusters: int, *, k: int) -> Labels:
     name = f"graph {k}"
     if name not in pool.embeddings:
         graph = neighbor_graph(pool.near, k)
-        pool.embeddings[name] = graph_embedding(graph, connect(graph, pool.tree), pool.max_clusters, pool.rng())
+        pool.embeddings[name] = graph_embedding(graph, connect(graph, pool.tree), max(pool.counts), pool.rng())
     return _spectral_labels(pool.embeddings[name], n_clusters, pool.rng())
 
 
+def _layout(pool: Pool, n_clusters: int) -> Labels:
+    return _k_means_labels(pool.layout, n_clusters, SPECTRAL_RUNS, pool.rng())
+
+
 def _genie(pool: Pool, n_clusters: int, *, threshold: float) -> Labels:
-    return genie(pool.tree, n_clusters, threshold)
+    found = genie(pool.tree, pool.counts, threshold)
+    pool.made |= {(f"genie {threshold}", count): labels for count, labels in found.items()}
+    return found[n_clusters]
 
 
 def _k_means(pool: Pool, n_clusters: int) -> Labels:
-    return _k_means_labels(pool.X, n_clusters, K_MEANS_RUNS, pool.rng())
+    return _k_means_labels(pool.X, n_clusters, K_MEANS_RUNS if len(pool.counts) == 1 else SCAN_RUNS, pool.rng())
 
 
 def _ward(pool: Pool, n_clusters: int) -> Labels:
@@ -105,6 +136,7 @@ def _mixture(pool: Pool, n_clusters: int, *, start: str, tied: bool) -> Labels:
     first = _ward(pool, n_clusters) if start == "ward" else pool.partition(start, n_clusters)
     sample = pool.order[:SAMPLE_ROWS]
     model = gaussian_mixture(pool.X[sample], first[sample], n_clusters, tied=tied)
+    pool.models[f"{'tied' if tied else 'full'} mixture from {start}", n_clusters] = model
     labels: Labels = model.log_joint(pool.X).argmax(1)
     return labels
 
@@ -129,6 +161,7 @@ FIRST_METHODS: dict[str, Callable[[Pool, int], Labels]] = {
     **{f"graph {k}": partial(_graph, k=k) for k in GRAPH_NEIGHBORS},
     **{f"genie {threshold}": partial(_genie, threshold=threshold) for threshold in GINI_THRESHOLDS},
     "k-means": _k_means,
+    "layout": _layout,
 }
 MIXTURES: dict[str, Callable[[Pool, int], Labels]] = {  # they start from some of the others
     **{
@@ -137,4 +170,6 @@ MIXTURES: dict[str, Callable[[Pool, int], Labels]] = {  # they start from some o
         for kind in ("full", "tied")
     },
 }
+MANY_METHODS = ["graph 10", "genie 0.3", "k-means", "layout"]
+SCAN_MIXTURES = [name for name in MIXTURES if name.endswith("k-means")]
 METHODS = FIRST_METHODS | MIXTURES

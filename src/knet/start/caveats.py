@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from sklearn.tree import DecisionTreeClassifier
 
-from knet.arrays import Floats, Labels
+from knet.arrays import Floats, Labels, row_blocks
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.prepare.preparation import Preparation
 from knet.rows.dense import DenseRows, Rows
@@ -30,6 +31,7 @@ MIN_COLUMN_ROWS = 50  # with fewer rows a column may match by chance
 REPRODUCED = 0.98  # share of the rows whose cluster follows from a column
 REST_NEIGHBORS = 5  # a row and so many neighbours in the other columns are compared
 SHOWN = 0.1  # 0 is chance and 1 certainty: below it, columns do not show the clusters
+MOSTLY_MISSING = 0.5  # share of missing cells above which a column deserves a warning
 INDEX_ROWS = 65_536  # rows in which an index is looked for
 
 
@@ -40,8 +42,27 @@ def warn_about(messages: Iterable[str]) -> None:
 
 
 def about_rows(X: Rows, names: Sequence[str] | None, preparation: Preparation) -> list[str]:
-    """Return what the columns show before the fit; principal components are not columns of the user."""
-    return [] if preparation.projection is not None else index_columns(DenseRows(X), names)
+    """Return what rows and columns show before the fit; principal components are not columns of the user."""
+    found = [] if preparation.gaps is None else about_gaps(X, names)
+    return found if preparation.projection is not None else [*found, *index_columns(DenseRows(X), names)]
+
+
+def about_gaps(X: Floats, names: Sequence[str] | None) -> list[str]:
+    """Return messages about rows without any value, and about columns in which most cells are missing."""
+    blocks = [np.isnan(X[rows]) for rows in row_blocks(*X.shape)]
+    n_empty, missing = sum(int(block.all(1).sum()) for block in blocks), sum(block.sum(0) for block in blocks) / len(X)
+    found = []
+    if n_empty:
+        what = "1 row holds" if n_empty == 1 else f"{n_empty:,} rows hold"
+        found.append(f"{what} no value in any column; the label is -1 there.")
+    columns = _table_columns(names, X.shape[1])
+    mostly = [f"{name} ({missing[own[0]]:.0%})" for name, own in columns.items() if missing[own[0]] > MOSTLY_MISSING]
+    if mostly:
+        found.append(
+            f"Most cells are missing in {some(mostly)}. Clusters can depend on who has a value there, and on nothing "
+            "else. Leave such columns out if this is not wanted."
+        )
+    return found
 
 
 def check_distinct(X: Floats, n_clusters: int) -> list[str]:
@@ -97,8 +118,22 @@ def _missed_group(pool: Pool, labels: Labels) -> list[str]:
     ]
 
 
+def about_clusters(
+    X: Floats,
+    labels: Labels,
+    rows: NDArray[np.intp],
+    n_clusters: int,
+    preparation: Preparation,
+    names: Sequence[str] | None,
+) -> list[str]:
+    """Return what the clusters show after the fit; X are the prepared `rows` of those that have labels."""
+    small = small_clusters(labels, n_clusters)
+    return small if preparation.projection is not None else [*deciding_column(X, labels[rows], names), *small]
+
+
 def small_clusters(labels: Labels, n_clusters: int) -> list[str]:
     """Return a message if clusters are so small that they may be arbitrary."""
+    labels = labels[labels >= 0]
     counts, n = np.bincount(labels, minlength=n_clusters), len(labels)
     limit = min(reliable_size(n), math.ceil(SMALL_SHARE * n / n_clusters))  # in small data all clusters are small
     small = [f"{cluster} ({count})" for cluster, count in enumerate(counts.tolist()) if 0 < count < limit]

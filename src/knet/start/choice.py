@@ -1,6 +1,7 @@
 """The start of a fit, chosen from the data alone: many candidates propose a partition, and the judge picks one."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,18 @@ from knet.prepare.training_rows import MAX_ROWS, ROWS_PER_CLUSTER, Prepared
 from knet.start.candidates import Pool
 from knet.start.caveats import about_partition
 from knet.start.columns import MAX_COLUMNS, comparable_columns
-from knet.start.judge import Judge, Verdict, choose
+from knet.start.evidence import Evidence
+from knet.start.guide import guide, most_supported
+from knet.start.judge import JUDGE_NEIGHBORS, Judge, Verdict, is_as_good
 from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance
 from knet.start.neighbors import Indices, extend
+from knet.start.votes import Votes, count_votes
 from knet.threads import in_threads, one_blas_thread
 
-START_PAIRS = 200_000  # the start is chosen on at most so many pairs of a row and a cluster: time grows with them
+START_PAIRS = 1_000_000  # the start is chosen on at most so many pairs of a row and a cluster: time grows with them
+VOTE_ROWS = 2000  # the candidates vote on at most this many rows
 SMALL_DATA = 2000  # Algorithm 1 uses this many rows, or 30 per cluster if that is more
+EARLIER = "earlier clusters"  # the candidate of a refit
 FOLLOW_WIDTH = 0.5  # width of the kernel after following a start, as a share of the median distance
 
 
@@ -36,10 +42,15 @@ class Start:
         Width of the kernel in the prepared rows.
     labels : ndarray of shape (n_train,), or None
         The partition that psi follows first; None if U starts from the eigenvectors of the kernel.
+    near : ndarray of shape (n_train, k), or None
+        Positions, within `rows`, of the nearest rows of each; a row that the choice did not see, or whose label is
+        known, has itself.
     selection : list of dict
         The candidates that were compared, the chosen one first.
     caveats : list of str
         What the user should know about the partition.
+    votes : Votes, or None
+        How far the candidates agree with the partition; None if there were none.
     """
 
     rows: NDArray[np.intp]
@@ -47,14 +58,34 @@ class Start:
     core: NDArray[np.intp]
     sigma: float
     labels: Labels | None
+    near: Indices | None
     selection: list[dict[str, object]]
     caveats: list[str]
+    votes: Votes | None = None
 
 
-def choose_start(prepared: Prepared, n_clusters: int, sigma_scale: float, rng: np.random.RandomState) -> Start:
+class Compared(NamedTuple):
+    """Candidates and judge of a comparison of numbers of clusters."""
+
+    pool: Pool
+    judge: Judge
+
+
+def choose_start(
+    prepared: Prepared,
+    n_clusters: int,
+    sigma_scale: float,
+    rng: np.random.RandomState,
+    evidence: Evidence | None = None,
+    *,
+    is_exact: bool = True,
+    compared: Compared | None = None,
+) -> Start:
     """Choose a partition of the prepared rows into groups.
 
     The time of the choice grows with rows and clusters, that of following it with neither: psi follows it on more rows.
+    What is known about the rows corrects the partition; unless `is_exact`, it may have another number of groups. If
+    numbers were `compared` on the same rows, their candidates are used.
     """
     n_train = min(len(prepared.rows), MAX_ROWS) if prepared.n_train is None else prepared.n_train
     enough = max(SMALL_DATA, ROWS_PER_CLUSTER * n_clusters)
@@ -63,14 +94,36 @@ def choose_start(prepared: Prepared, n_clusters: int, sigma_scale: float, rng: n
     X = prepared.X if len(drawn) == len(prepared.X) else prepared.X[drawn]
     sample, core = (np.searchsorted(drawn, prepared.first(n)) for n in (n_start, min(n_train, enough)))
     with one_blas_thread():
-        columns = comparable_columns(X[sample].astype(np.float64), rng)
-        pool = Pool(columns, n_clusters, int(rng.randint(2**31 - 1)))
-        judge = Judge(columns, pool.near)
-        chosen = choose_from(pool, judge, n_clusters)
+        if compared is None or len(compared.pool.X) != len(sample):  # else they are the first rows of the same draw
+            compared = _candidates(prepared, X[sample], n_clusters, rng)
+        pool, judge = compared
+        pool.ask([n_clusters])
+        known = None if evidence is None else evidence.of(prepared.rows[drawn[sample]])
+        chosen = choose_from(pool, judge, n_clusters, known)
         caveats = about_partition(pool, judge, chosen.labels, chosen.verdict)
-        labels = chosen.extended(sample, X)
+        if known is None or len(known.rows) == 0:
+            labels = chosen.extended(sample, X)
+        else:
+            guided = guide(pool, chosen.labels, chosen.partitions, known, n_clusters, is_exact=is_exact)
+            labels = extend(guided, sample, X)
+        found = n_clusters if is_exact or known is None else int(labels.max()) + 1
+        voted = np.sort(pool.order[:VOTE_ROWS])
+        shares = count_votes(pool, chosen.considered, chosen.partitions, labels[sample], found, voted)
+        near = np.repeat(np.arange(n_train)[:, None], min(JUDGE_NEIGHBORS, n_start - 1), axis=1)
+        near[sample] = sample[pool.near.indices[:, : near.shape[1]]]
+        if known is not None:  # neighbours do not correct what is known
+            near[sample[known.rows]] = sample[known.rows][:, None]
     sigma = sigma_scale * FOLLOW_WIDTH * prepared.median
-    return Start(prepared.rows[drawn], X, core, sigma, labels, chosen.considered, caveats)
+    votes = Votes(sample[voted], shares)
+    return Start(prepared.rows[drawn], X, core, sigma, labels, near, chosen.considered, caveats, votes)
+
+
+def _candidates(prepared: Prepared, X: Floats, n_clusters: int, rng: np.random.RandomState) -> Compared:
+    """Return candidates for groups of the rows X, and their judge."""
+    columns = comparable_columns(X.astype(np.float64), rng)
+    shares_unit = prepared.preparation.shares_unit
+    pool = Pool(columns, [n_clusters], int(rng.randint(2**31 - 1)), shares_unit=shares_unit)
+    return Compared(pool, Judge(columns, pool.near, shares_unit=shares_unit))
 
 
 @dataclass(frozen=True)
@@ -81,6 +134,7 @@ class Choice:
     method: str
     verdict: Verdict
     considered: list[dict[str, object]]
+    partitions: list[Labels]
 
     def extended(self, sample: Indices, X: Floats) -> Labels:
         """Return labels of all rows X by the method's own idea of a group, if the partition is that of a `sample`.
@@ -98,9 +152,16 @@ class Choice:
         return labels
 
 
-def choose_from(pool: Pool, judge: Judge, n_clusters: int) -> Choice:
-    """Choose among the partitions that all methods make of the rows of a pool; equal ones are measured once."""
+def choose_from(pool: Pool, judge: Judge, n_clusters: int, evidence: Evidence | None = None) -> Choice:
+    """Choose among the partitions that all methods make of the rows of a pool; equal ones are measured once.
+
+    The clusters of an earlier model are one of the candidates, and preferred if they are as good as the best. Pairs
+    that are known to belong together or apart choose another candidate if they speak for it clearly.
+    """
     proposed = pool.partitions(n_clusters)
+    if evidence is not None and evidence.earlier is not None:
+        earlier = np.unique(evidence.earlier, return_inverse=True)[1].astype(np.int64)
+        proposed = proposed | ({EARLIER: earlier} if earlier.max() == n_clusters - 1 else {})
     found = {method: labels for method, labels in proposed.items() if np.bincount(labels, minlength=n_clusters).all()}
     if not found:  # there are too few distinct rows for so many groups
         found = {"k-means": np.unique(proposed["k-means"], return_inverse=True)[1].astype(np.int64)}
@@ -108,19 +169,23 @@ def choose_from(pool: Pool, judge: Judge, n_clusters: int) -> Choice:
     different = {labels.tobytes(): labels for labels in partitions}
     measured = dict(zip(different, in_threads(judge.measure, list(different.values())), strict=True))
     verdicts = [measured[labels.tobytes()] for labels in partitions]
-    best = choose(verdicts, partitions, judge.structure)
-    considered = [
+    best = judge.choose(verdicts, partitions)
+    if EARLIER in found and is_as_good(verdicts[methods.index(EARLIER)], verdicts[best]):
+        best = methods.index(EARLIER)
+    if evidence is not None:
+        best = most_supported(partitions, best, evidence)
+    order = sorted(range(len(methods)), key=lambda i: (i != best, -verdicts[i].score))
+    considered: list[dict[str, object]] = [
         {
-            "method": method,
-            "conductance": verdict.conductance,
-            "gain": verdict.gain,
-            "score": verdict.score,
-            "chosen": position == best,
+            "method": methods[i],
+            "conductance": verdicts[i].conductance,
+            "gain": verdicts[i].gain,
+            "score": verdicts[i].score,
+            "chosen": i == best,
         }
-        for position, (method, verdict) in enumerate(zip(methods, verdicts, strict=True))
+        for i in order
     ]
-    considered.sort(key=lambda row: (not row["chosen"], -float(str(row["score"]))))
-    return Choice(partitions[best], methods[best], verdicts[best], considered)
+    return Choice(partitions[best], methods[best], verdicts[best], considered, [partitions[i] for i in order])
 
 
 def _numbered_by_appearance(labels: Labels) -> Labels:

@@ -9,6 +9,7 @@ from knet.arrays import Floats
 
 DENSE_ROWS = 400  # rows up to which LAPACK is faster than the iterative solver
 FIRST_DEGREE, MAX_DEGREE = 24, 200  # degree of the Chebyshev polynomial: in the first iteration, and at most
+MAX_GROWTH = 1e6  # of a vector in one iteration: the first one must not drown the others in single precision
 TOL = 1e-2  # distance between the spans of two iterations at which the solver stops
 MAX_ITER = 5  # iterations of filter and Rayleigh-Ritz
 
@@ -56,13 +57,15 @@ def _largest_sparse(L: csr_matrix, n_columns: int, start: Floats) -> Floats:
     """
     V, wanted, floor, degree = start, start[:, :0], 0.5, FIRST_DEGREE
     for _ in range(MAX_ITER):
-        V = np.ascontiguousarray(np.linalg.qr(_filtered(L, V, floor, degree))[0])
+        growth = np.arccosh((3 - floor) / (1 + floor))  # the polynomial is cosh(degree x growth) at 1
+        bounded = min(degree, max(2, int(np.arccosh(MAX_GROWTH) / growth)))
+        V = np.ascontiguousarray(np.linalg.qr(_filtered(L, V, floor, bounded))[0])
         values, S = np.linalg.eigh(V.T @ (L @ V))
         V = V @ np.ascontiguousarray(S[:, ::-1])
         before, wanted = wanted, V[:, :n_columns]
         if n_columns - np.square(before.T @ wanted).sum() < TOL**2 * n_columns:
             break
-        floor, degree = min(max(floor, float(values[0])), 1 - 1e-6), min(2 * degree, MAX_DEGREE)
+        floor, degree = min(max(float(values[0]), 0.0), 1 - 1e-6), min(2 * degree, MAX_DEGREE)
     return wanted
 
 

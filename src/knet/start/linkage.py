@@ -1,6 +1,6 @@
 """The spanning tree of the neighbour graph, and the balanced linkage that cuts it into groups."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from knet.start.neighbors import Indices, Neighbors
 
 BRIDGE_ROWS = 2000  # rows that represent the components of a graph when these are joined
 TINY = 1e-300  # replaces a length of 0, which SciPy takes for a missing edge
+ROUNDING = 1 + 1e-12  # an inequality of the threshold itself is not above it, whatever its last digit
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ def spanning_tree(X: Floats, near: Neighbors) -> Tree:
     floor = max(float(near.distances.max()), TINY) * 1e-12  # scipy takes a length of 0 for a missing edge
     lengths = np.maximum(near.distances.ravel(), floor)
     graph = csr_matrix((lengths, near.indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    repeated = np.flatnonzero(near.twins > np.arange(n))
+    graph = graph + csr_matrix((np.full(len(repeated), floor), (repeated, near.twins[repeated])), shape=(n, n))
     edges = list(_bridges(X, connected_components(graph, directed=False)[1]))
     if edges:
         heads, tails, extra = (np.array(part) for part in zip(*edges, strict=True))
@@ -76,19 +79,24 @@ def connect(graph: csr_matrix, tree: Tree) -> csr_matrix:
     return graph + extra + extra.T
 
 
-def genie(tree: Tree, n_clusters: int, threshold: float) -> Labels:
+def genie(tree: Tree, counts: Collection[int], threshold: float) -> dict[int, Labels]:
     """Return the groups of the balanced linkage of Gagolewski, Bartoszuk and Cena (2016) on a spanning tree.
 
     Edges join groups, shortest first. While the Gini index of the group sizes is above the threshold, only edges of a
-    group of the smallest size are used.
+    group of the smallest size are used. One pass gives the groups for all numbers of them in `counts`.
     """
     heads, tails, n = tree.heads.tolist(), tree.tails.tolist(), len(tree.heads) + 1
     forest = _Forest(n)
     following = list(range(1, n + 1))  # unused edges as a linked list: following[e + 1] - 1 comes after edge e
     place, size = 0, 0  # where the last search for an edge of a smallest group ended, and their size
-    for n_groups in range(n, n_clusters, -1):
+    found = {}
+    for n_groups in range(n, min(counts) - 1, -1):
+        if n_groups in counts:
+            found[n_groups] = forest.labels()
+        if n_groups == min(counts):
+            break
         before = 0
-        if forest.difference > threshold * n * (n_groups - 1):
+        if forest.difference > ROUNDING * threshold * n * (n_groups - 1):
             before = place if size == forest.smallest else 0
             size = forest.smallest
             while not forest.is_smallest(heads[following[before] - 1], tails[following[before] - 1]):
@@ -99,7 +107,7 @@ def genie(tree: Tree, n_clusters: int, threshold: float) -> Labels:
         if place == edge + 1:
             place = 0
         forest.join(heads[edge], tails[edge])
-    return forest.labels()
+    return found
 
 
 class _Forest:

@@ -58,6 +58,13 @@ class Gaussians:
             out[rows] = (self.constants[:, None] - 0.5 * np.square(X[rows] @ roots - shifts).sum(2)).T
         return out
 
+    def probabilities(self, X: Floats) -> Floats:
+        """Return the probability of every group for every row, (n, c)."""
+        log_joint = self.log_joint(X)
+        P: Floats = np.exp(log_joint - log_joint.max(1, keepdims=True))
+        P /= P.sum(1, keepdims=True)
+        return P
+
 
 def _scatters(X: Floats, weights: Floats) -> Floats:
     """Return the weighted sums of x x', (c, d, d)."""

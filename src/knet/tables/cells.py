@@ -23,7 +23,12 @@ DATE_FORMS = {
     "day/month/year": "%d/%m/%Y",
     "day-month-year": "%d-%m-%Y",
     "year/month/day": "%Y/%m/%d",
+    "Dec 31 2024": "%b %d %Y",
+    "Dec 31, 2024": "%b %d, %Y",
+    "31 Dec 2024": "%d %b %Y",
+    "31-Dec-2024": "%d-%b-%Y",
 }
+ALL_DATE_FORMS = (ISO, ISO_ZONE, *DATE_FORMS)
 TIMES = ("", " %H:%M", " %H:%M:%S")
 TRUE, FALSE = ["true", "1"], ["false", "0"]
 CODE = r"^0[0-9]+$"
@@ -38,8 +43,6 @@ class Column:
 
     name: str
     kind: str  # number, flag, category or date; "text" becomes no numbers, and nothing in it is missing
-    fill: float | None = None  # replaces missing values
-    fills_gaps: bool = False  # whether missing values are allowed
     levels: tuple[str, ...] = ()  # the categories
     n_missing: int = 0  # values that were missing in training
     date_form: str = ISO  # of dates in text, such as "day.month.year"
@@ -70,13 +73,13 @@ def convert(text: pa.ChunkedArray, column: Column, dialect: Dialect) -> Cells:
         return Cells(text)
     words = (*dialect.na, *column.missing)
     if column.kind == "category":
-        return Cells(_without(text, words) if words else text)
+        return Cells(without(text, words) if words else text)
     if column.kind == "number" and dialect.is_plain and not any(map(dialect.is_number, words)):
         try:
             return Cells(text.cast(pa.float64()))  # much faster
         except pa.ArrowInvalid:
             pass
-    cells = _without(pc.utf8_trim_whitespace(text), (*MISSING, *words))
+    cells = without(pc.utf8_trim_whitespace(text), (*MISSING, *words))
     if column.kind == "date":
         values = _dates(cells, column.date_form)
     else:
@@ -86,7 +89,7 @@ def convert(text: pa.ChunkedArray, column: Column, dialect: Dialect) -> Cells:
 
 def infer(name: str, text: pa.ChunkedArray, dialect: Dialect) -> Column:
     """Return what a column of text cells holds; a column without values counts as numbers."""
-    known = _without(pc.utf8_trim_whitespace(text), (*MISSING, *dialect.na)).drop_null()
+    known = without(pc.utf8_trim_whitespace(text), (*MISSING, *dialect.na)).drop_null()
     if code_of(known) is not None:
         return Column(name, "category")
     if not _numbers(known, dialect).null_count:
@@ -128,7 +131,7 @@ def remedy(value: str) -> str:
 
 def date_form(text: pa.ChunkedArray, *, day_first: bool = False) -> str:
     """Return the form of a column of dates; empty if the cells are not dates, or not all in one form."""
-    others = sorted(DATE_FORMS, key=lambda form: day_first and not form.startswith("day"))
+    others = sorted(DATE_FORMS, key=lambda form: day_first and form == "month/day/year")
     return next((form for form in (ISO, ISO_ZONE, *others) if not _dates(text, form).null_count), "")
 
 
@@ -138,7 +141,7 @@ def is_ambiguous(text: pa.ChunkedArray, form: str) -> bool:
     return other is not None and not _dates(text, other).null_count
 
 
-def _without(text: pa.ChunkedArray, words: Sequence[str]) -> pa.ChunkedArray:
+def without(text: pa.ChunkedArray, words: Sequence[str]) -> pa.ChunkedArray:
     """Return the cells with null in place of these words."""
     return pc.if_else(pc.is_in(text, value_set=pa.array(words, pa.string())), NO_TEXT, text)
 
@@ -169,7 +172,8 @@ def _dates(cells: pa.ChunkedArray, form: str) -> pa.ChunkedArray:
             end = r"^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(:\d{2})?)(\.\d+)?" + ISO_ENDS[form]
             return _parsed(pc.replace_substring_regex(cells, end, r"\1 \2"), "%Y-%m-%d").cast(kind)
     pattern = DATE_FORMS[form]
-    shape = "^" + re.sub(r"%[dm]", "[0-9]{1,2}", pattern.replace(".", r"\.")).replace("%Y", "[0-9]{4}") + "( |$)"
+    shape = re.sub(r"%[dm]", "[0-9]{1,2}", pattern.replace(".", r"\."))
+    shape = "^" + shape.replace("%b", "[A-Za-z]{3,9}").replace("%Y", "[0-9]{4}") + "( |$)"
     return _parsed(pc.if_else(pc.match_substring_regex(cells, shape), cells, NO_TEXT), pattern)
 
 

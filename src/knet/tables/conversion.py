@@ -1,4 +1,4 @@
-"""How the columns of a table become numbers: missing values filled, categories one-hot encoded, dates counted in days.
+"""How the columns of a table become numbers: categories one-hot encoded, dates counted in days; gaps stay gaps (NaN).
 
 A `Conversion` is learned once, by the fit, and stored in the model file, so that new files are converted in the same
 way. `knet.tables.Recipe` is the transformer of scikit-learn that learns one from a DataFrame and applies it.
@@ -15,11 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from knet.exceptions import ModelFileError
 from knet.rows.kinds import some
-from knet.tables.cells import Column
+from knet.tables.cells import ALL_DATE_FORMS, MISSING, Column, without
 from knet.tables.dialect import Dialect
+from knet.tables.stored import restore
 
 MICROSECONDS_PER_DAY = 86_400_000_000
+OTHER = "(other)"  # the category of rare values
 COLUMN_KINDS = ("number", "flag", "category", "date")
 
 
@@ -28,19 +31,29 @@ class Conversion:
     """What was learned about the columns that a model uses, in order; the file is read in this dialect if in doubt."""
 
     columns: tuple[Column, ...]
-    id_col: str | None = None
+    ids: tuple[str, ...] = ()
     target: str | None = None
     dialect: Dialect | None = None
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return a conversion from the output of `to_json`."""
-        columns = tuple(
-            Column(**{**column, "levels": tuple(column["levels"]), "missing": tuple(column["missing"])})
-            for column in data["columns"]
-        )
-        dialect = data["dialect"] and Dialect(**{**data["dialect"], "na": tuple(data["dialect"]["na"])})
-        return cls(columns, data["id_col"], data["target"], dialect)
+    def from_json(cls, data: object) -> Self:
+        """Return a conversion from the output of `to_json`, or raise an error if it is none: it may be a stranger's."""
+        found: Self = restore(cls, data, "the recipe")
+        for column in found.columns:
+            if column.kind not in COLUMN_KINDS or column.date_form not in ALL_DATE_FORMS:
+                raise ValueError(f"there are no columns of kind {column.kind!r} with dates like {column.date_form!r}.")
+        return found
+
+    @classmethod
+    def checked(cls, stored: object, n_features: int) -> Self:
+        """Return the conversion that is stored with a model of so many columns, or raise a ModelFileError."""
+        try:
+            found = cls.from_json(stored)
+        except ValueError as error:
+            raise ModelFileError(f"The model has a damaged recipe of its columns: {error}") from error
+        if len(found.outputs) != n_features:
+            raise ModelFileError("The model has a recipe of columns that does not fit it.")
+        return found
 
     @classmethod
     def of_numbers(cls, names: Iterable[str]) -> Self:
@@ -57,9 +70,9 @@ class Conversion:
         return [name for column in self.columns for name in column.outputs]
 
     @property
-    def imputed(self) -> list[str]:
-        """Return the columns whose missing values were filled in training."""
-        return [column.name for column in self.columns if column.fills_gaps and column.n_missing]
+    def gaps(self) -> dict[str, int]:
+        """Return how many values were missing in training, of the columns in which some were."""
+        return {column.name: column.n_missing for column in self.columns if column.n_missing}
 
     def types(self, present: Sequence[str], *others: str | None) -> dict[str, Column]:
         """Return what to read the columns as, `others` as text, or raise an error that names missing columns."""
@@ -85,26 +98,25 @@ def _to_outputs(values: pa.ChunkedArray, column: Column, unseen: Counter[str] | 
         values = pc.not_equal(values, 0)
     elif kind != column.kind and not pa.types.is_null(values.type) and {kind, column.kind} != {"number", "flag"}:
         raise ValueError(f"Column {column.name!r} holds {values.type}; the model learned it as a {column.kind}.")
-    n_missing = count_missing(values, column.kind)
-    if n_missing and not column.fills_gaps:
-        raise ValueError(
-            f"Values are missing in column {column.name!r} ({n_missing:,}), and the model was fitted without "
-            "--impute. Fill them first, or refit with --impute median."
-        )
     if column.kind == "category":
         return _one_hot(to_text(values), column, unseen)
-    numbers = to_numbers(values, column.kind)
-    return numbers if column.fill is None else np.where(np.isnan(numbers), column.fill, numbers)
+    return to_numbers(values, column.kind)
 
 
 def _one_hot(values: pa.ChunkedArray, column: Column, unseen: Counter[str] | None) -> NDArray[np.float64]:
-    """Return one 0/1 column per category, zeros for unseen categories and missing values; count the unseen ones."""
+    """Return one 0/1 column per category, NaN for missing values.
+
+    Values that were not seen in training, or rarely, belong to `OTHER` if there is such a category; otherwise they get
+    zeros and are counted.
+    """
     levels = pa.array(column.levels, pa.string())
-    codes = pc.fill_null(pc.index_in(values, value_set=levels), -1).to_numpy()
-    out = np.zeros((len(values), len(levels)))
+    other = column.levels.index(OTHER) if OTHER in column.levels else -1
+    codes = pc.fill_null(pc.index_in(values, value_set=levels), other).to_numpy()
+    out, missing = np.zeros((len(values), len(levels))), values.is_null().to_numpy()
     known = np.flatnonzero(codes >= 0)
     out[known, codes[known]] = 1.0
-    if unseen is not None and (n_unseen := len(values) - len(known) - values.null_count):
+    out[missing] = np.nan
+    if unseen is not None and (n_unseen := int(((codes < 0) & ~missing).sum())):
         unseen[column.name] += n_unseen
     return out
 
@@ -133,12 +145,11 @@ def to_numbers(values: pa.ChunkedArray, kind: str) -> NDArray[np.float64]:
 
 
 def to_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return categories as text; the empty text is a missing value."""
+    """Return categories as text; the words that mean a missing number mean a missing text too, as in pandas."""
     if pa.types.is_dictionary(values.type):
         chunks = [chunk.dictionary.cast(pa.string()).take(chunk.indices) for chunk in values.chunks]
         values = pa.chunked_array(chunks, pa.string())
-    text = values.cast(pa.string())
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    return without(values.cast(pa.string()), MISSING)
 
 
 def count_missing(values: pa.ChunkedArray, kind: str) -> int:

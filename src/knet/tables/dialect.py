@@ -11,6 +11,7 @@ from itertools import islice
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 RECORDS = 200  # records that are looked at
 THOUSANDS = (".", ",", "'", " ", "\u00a0", "\u202f", "\u2019")
+QUOTES, DECIMALS = ('"', "'"), (".", ",")
 BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 WINDOWS = "cp1252"
 UNDEFINED_IN_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
@@ -27,6 +28,12 @@ class Dialect:
     encoding: str = "utf-8"  # in Python's words
     header: bool = True  # whether the first line names the columns
     na: tuple[str, ...] = ()  # words for a missing value, in addition to the usual ones
+
+    def __post_init__(self) -> None:
+        allowed = is_separator(self.sep) and self.quote in QUOTES and self.decimal in DECIMALS
+        if not allowed or not set(self.thousands) <= set(THOUSANDS):
+            marks = f"separator {self.sep!r}, quote {self.quote!r}, decimal {self.decimal!r}"
+            raise ValueError(f"knet cannot read a text table with {marks}, thousands {self.thousands!r}.")
 
     @property
     def is_plain(self) -> bool:
@@ -77,10 +84,13 @@ class TextOptions:
 
     def check(self) -> None:
         """Raise an error if a value is not allowed."""
-        if self.sep is not None and (len(self.sep) != 1 or not self.sep.isascii()):
+        if self.sep is not None and not is_separator(self.sep):
             names = ", ".join(SEPARATORS.values())
-            raise ValueError(f"The --sep option must be one ASCII character, or {names}. Got {self.sep!r} instead.")
-        if self.decimal not in (None, ".", ","):
+            raise ValueError(
+                f"The --sep option must be one ASCII character that is no quote and no line end, or {names}. "
+                f"Got {self.sep!r} instead."
+            )
+        if self.decimal not in (None, *DECIMALS):
             raise ValueError(f"The --decimal option must be . or , (a point or a comma). Got {self.decimal!r} instead.")
         if self.decimal is not None and self.decimal == self.sep:
             raise ValueError(f"--sep and --decimal are both {self.sep!r}. Choose different characters.")
@@ -106,6 +116,11 @@ class Beginning:
     dialect: Dialect
     first: list[str]
     header_length: int
+
+
+def is_separator(text: str) -> bool:
+    """Say whether a text can separate fields: one ASCII character, and neither a quote nor a line end."""
+    return len(text) == 1 and text.isascii() and text not in (*QUOTES, "\r", "\n", "\0")
 
 
 def separator_named(text: str | None) -> str | None:

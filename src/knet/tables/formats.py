@@ -16,7 +16,7 @@ READ_JSON = (".json", ".jsonl")
 BINARY = (".parquet", ".feather", ".npy", ".npz")
 READ = (*READ_TEXT, *READ_JSON, ".xlsx", *BINARY)
 IN_FOLDERS = tuple(suffix for suffix in READ if suffix not in (".txt", ".json"))  # those are often not tables
-WRITTEN = (*DELIMITERS, *BINARY)
+WRITTEN = (*DELIMITERS, *BINARY, ".xlsx")
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 STDIN = "-"
 

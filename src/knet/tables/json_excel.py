@@ -21,6 +21,7 @@ from knet.tables.text import TextStream
 ROWS_AT_A_TIME = 16_384
 FIRST_ROWS = 1000  # of JSON, whose fields are the columns
 MAX_JSON = 2**26  # characters of JSON that is read as a whole
+MAX_VALUES = 2**22  # of JSON that is read as a whole, or of a line: as Python objects, each needs about 250 bytes
 MAX_CELLS = 2**24  # of a sheet: from its first to its last row and column
 MAX_XML = 2**30  # bytes of a workbook, decompressed
 
@@ -105,6 +106,11 @@ def _json_lines(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 def _decode(text: str, what: str) -> tuple[Any, str]:
     """Return the JSON value at the beginning of a text, and the first characters that follow it."""
     text = text.strip()
+    if sum(map(text.count, ",[{")) > MAX_VALUES:  # each value follows one of these
+        raise ValueError(
+            f"{what} may have more than {MAX_VALUES:,} values, and JSON is read as a whole. Write one object per line "
+            "to a file that ends in .jsonl: it is read in batches."
+        )
     try:
         found, end = json.JSONDecoder().raw_decode(text)
     except json.JSONDecodeError as error:

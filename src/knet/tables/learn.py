@@ -1,32 +1,38 @@
-"""How a conversion is learned from a table: which columns are used, what they hold, which are refused or left out."""
+"""How a conversion is learned from a table: columns that are used, what they hold, and what has to be decided."""
 
-from collections.abc import Collection, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from knet.rows.index_columns import MIN_INDEX_ROWS, counts_rows
 from knet.rows.kinds import some
 from knet.tables.cells import ISO, Column, code_of, convert, describe_wrong, infer, is_ambiguous, remedy
-from knet.tables.conversion import Conversion, count_missing, kind_of, near_miss, to_numbers, to_text
+from knet.tables.conversion import OTHER, Conversion, count_missing, kind_of, near_miss, to_numbers, to_text
 from knet.tables.dialect import Dialect
 
 MAX_LEVELS = 100  # categories per column
+MIN_LEVEL_ROWS = 10  # rarer categories are joined: a group of fewer rows is not found
 MANY_NUMBERS, MOST_NUMBERS = 0.5, 0.9  # share of numbers from which other cells are taken for mistakes; with one-hot
 MAX_WORDS = 10  # different cells of a column that are taken for words for a missing value
+MIN_PRESENT = 0.05  # a column with values in fewer rows is almost empty
 
 
 @dataclass(frozen=True)
 class Advice:
-    """How the user's choices are called in messages, and the number of the first row."""
+    """How the user's choices are called in messages, and the number of the first row.
 
+    `command` is what the user has written, and `joined` says how the choices that it lacks are added.
+    """
+
+    command: str = "knet fit"
     one_hot: str = "--one-hot"
     dates: str = "--dates"
-    impute: str = "--impute median"
     drop: str = "--drop"
     columns: str = "--columns"
+    auto: str = "--auto"
     id_col: str = ", or --id-col {} to copy it to the output"
     first_row: int = 1
 
@@ -34,22 +40,36 @@ class Advice:
         """Return how to read a cell that is not a number."""
         return remedy(word) if self.first_row else f"na=[{word!r}]"
 
+    def ready(self, obstacles: Iterable["Obstacle"]) -> str:
+        """Return the call that would work."""
+        found = list(obstacles)
+        flags = list(dict.fromkeys(item.flag for item in found if item.flag))
+        drop, words = ([value for item in found for value in getattr(item, name)] for name in ("drop", "words"))
+        if self.first_row:
+            options = [f"--drop {shlex.quote(name)}" for name in drop] + [remedy(word) for word in words]
+            return " ".join([self.command, *flags, *dict.fromkeys(options)])
+        lists = [f"{name}={values!r}" for name, values in (("drop", drop), ("na", words)) if values]
+        return f"Recipe({', '.join([*flags, *lists])})"
+
 
 COMMAND = Advice()
-PYTHON = Advice("one_hot=True", "dates=True", 'impute="median"', "drop", "columns", "", 0)
+PYTHON = Advice("Recipe", "one_hot=True", "dates=True", "drop", "columns", "auto=True", "", 0)
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The user's choices: which columns to use and how to convert them; `unnamed` columns have no name in the file."""
+    """The user's choices: which columns to use and how to convert them; `unnamed` columns have no name in the file.
+
+    `auto` converts text and dates, reads words among numbers as missing, and leaves out what can be no number.
+    """
 
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
-    id_col: str | None = None
+    ids: Sequence[str] = ()
     target: str | None = None
-    impute: bool = False
     one_hot: bool = False
     dates: bool = False
+    auto: bool = False
     weight: str | None = None
     unnamed: Collection[str] = ()
     advice: Advice = COMMAND
@@ -66,37 +86,59 @@ class Learned:
 
 @dataclass(frozen=True)
 class Found:
-    """What a column holds, its values, what a message adds about them, and a note for the user."""
+    """What a column holds, its values, what a message adds about them, and a note for the user.
+
+    `wrong` describes cells that are not numbers in a column of numbers, and `words` are these cells; none if there are
+    too many to be words for a missing value.
+    """
 
     column: Column
     values: pa.ChunkedArray
     detail: str = ""
     note: str = ""
+    wrong: str = ""
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """What the user has to decide about some columns, and the choice that is suggested."""
+
+    text: str
+    flag: str = ""
+    drop: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 def learn(table: pa.Table, choices: Choices, text: Collection[str] = (), dialect: Dialect | None = None) -> Learned:
-    """Learn how a table becomes numbers, or raise an error that names the wrong columns and says what to do.
+    """Learn how a table becomes numbers, or raise an error that lists what has to be decided first.
 
     `text` are the columns whose cells are text as in a CSV, so that their types are inferred, and `dialect` is that of
     this text.
     """
+    if choices.auto:
+        choices = replace(choices, one_hot=True, dates=True)
     names = feature_names(table.column_names, choices)
     found = {name: _examine(name, table[name], choices, dialect, name in text) for name in names}
-    notes = []
-    if not choices.columns:
-        notes = [reason for name in names if (reason := _reason_to_leave_out(found[name], choices))]
-        found = {name: item for name, item in found.items() if not _reason_to_leave_out(item, choices)}
-        if not found:
-            sentences = " ".join(note[0].upper() + note[1:] for note in notes)
-            raise ValueError(f"No columns are left to cluster. {sentences}")
-    _refuse(found, choices)
-    columns = tuple(_learn_column(item, choices) for item in found.values())
+    notes = [] if choices.columns else _leave_out(found, choices)
+    obstacles = _obstacles(found, choices)
+    if choices.auto:
+        notes += _accept(found, obstacles)
+    elif obstacles:
+        say = choices.advice
+        problems = " ".join(obstacle.text for obstacle in obstacles)
+        raise ValueError(f"{problems} Try: {say.ready(obstacles)}  ({say.auto} does the same).")
+    if not found:
+        sentences = " ".join(note[0].upper() + note[1:] for note in notes)
+        raise ValueError(f"No columns are left to cluster. {sentences}")
+    columns = tuple(_learn_column(item) for item in found.values())
     notes += [item.note for item in found.values() if item.note]
-    others = {name: table[name] for name in (choices.id_col, choices.target) if name is not None}
+    others = {name: table[name] for name in (*choices.ids, choices.target) if name is not None}
+    notes += _repeated_ids(choices.ids, table)
     if choices.weight is not None:
         others[choices.weight] = _weights(choices.weight, table, choices, dialect, text)
     typed = pa.table({**others, **{name: item.values for name, item in found.items()}})
-    return Learned(Conversion(columns, choices.id_col, choices.target, dialect), typed, notes)
+    return Learned(Conversion(columns, tuple(choices.ids), choices.target, dialect), typed, notes)
 
 
 def _weights(
@@ -105,18 +147,31 @@ def _weights(
     """Return the column of weights, or raise an error if it holds anything else than numbers."""
     found = _examine(name, table[name], choices, dialect, name in text)
     kind = found.column.kind
+    if found.wrong:
+        raise ValueError(f"{found.wrong}, and it is the weight column.")
     if kind != "number" or (n_missing := count_missing(found.values, "number")):
         what = f"{n_missing} missing values" if kind == "number" else f"values of another kind: {kind}"
         raise ValueError(f"The weight column {name!r} must hold a number in every row, and it holds {what}.")
     return found.values
 
 
+def _repeated_ids(ids: Sequence[str], table: pa.Table) -> list[str]:
+    """Return a note if several rows have the same id."""
+    n_rows, n_ids = len(table), len(table.group_by(list(ids)).aggregate([])) if ids else len(table)
+    if n_ids == n_rows:
+        return []
+    names = some(list(map(repr, ids)))
+    return [
+        f"the ids in {names} repeat: {n_rows:,} rows have {n_ids:,} different ids, and each row gets its own label."
+    ]
+
+
 def feature_names(present: Sequence[str], choices: Choices) -> list[str]:
     """Return the columns to use, in the order of the file."""
-    for name in (*choices.columns, *choices.drop, choices.id_col, choices.target, choices.weight):
+    for name in (*choices.columns, *choices.drop, *choices.ids, choices.target, choices.weight):
         if name is not None and name not in present:
             raise ValueError(f"There is no column {name!r} in this table.{near_miss(name, present)}")
-    left_out = {*choices.drop, choices.id_col, choices.target, choices.weight}
+    left_out = {*choices.drop, *choices.ids, choices.target, choices.weight}
     names = [name for name in present if name not in left_out and (not choices.columns or name in choices.columns)]
     if not names:
         raise ValueError("No columns are left to cluster: all are dropped, or are the id, the target or the weight.")
@@ -146,85 +201,104 @@ def _examine(name: str, values: pa.ChunkedArray, choices: Choices, dialect: Dial
 
 
 def _text_or_numbers(name: str, values: pa.ChunkedArray, choices: Choices, dialect: Dialect) -> Found:
-    """Return a column of text; if most of its cells are numbers, others are missing values or an error."""
+    """Return a column of text; if most of its cells are numbers, it is one of numbers in which others are wrong."""
     cells = convert(values, Column(name, "number"), dialect)
     n_numbers = len(values) - cells.values.null_count
     if n_numbers < (MOST_NUMBERS if choices.one_hot else MANY_NUMBERS) * (n_numbers + cells.n_wrong):
         column = Column(name, "category")
         return Found(column, convert(values, column, dialect).values)
-    advice = choices.advice
-    message, word = describe_wrong(name, values, cells, "number", advice.first_row)
-    words = pc.unique(values.filter(cells.wrong)).to_pylist()
-    if not choices.impute or len(words) > MAX_WORDS:
-        raise ValueError(
-            f"{message}; use {advice.remedy(word)} or {advice.impute}, or {advice.drop} to leave the column out."
-        )
-    note = f"{message[0].lower()}{message[1:]}; read as missing."
-    return Found(Column(name, "number", missing=tuple(words)), cells.values, note=note)
+    words = tuple(pc.unique(values.filter(cells.wrong)).to_pylist())
+    wrong = describe_wrong(name, values, cells, "number", choices.advice.first_row)[0]
+    return Found(Column(name, "number"), cells.values, wrong=wrong, words=words if len(words) <= MAX_WORDS else ())
+
+
+def _leave_out(found: dict[str, Found], choices: Choices) -> list[str]:
+    """Remove columns that are no features, and return why."""
+    notes = []
+    for name, item in list(found.items()):
+        if reason := _reason_to_leave_out(item, choices):
+            notes.append(reason)
+            del found[name]
+    return notes
 
 
 def _reason_to_leave_out(found: Found, choices: Choices) -> str:
-    """Return why a column is an index or an identifier, and not a feature; empty if it is a feature."""
-    name, kind, values = found.column.name, found.column.kind, found.values
+    """Return why a column is almost empty, an index or an identifier, and not a feature; empty if it is a feature."""
+    name, kind, values, advice = found.column.name, found.column.kind, found.values, choices.advice
+    n_present = len(values) - (values.null_count if kind == "other" else count_missing(values, kind))
     if name in choices.unnamed:
         reason = "has no name in the file, so it is left out as an index"
+    elif n_present < MIN_PRESENT * len(values):
+        reason = f"has a value in {n_present:,} of {len(values):,} rows, so it is left out as almost empty"
+        return f"column {name!r} {reason}; use {advice.columns} to choose columns."
     elif kind == "number" and counts_rows(to_numbers(values, kind)):
         reason = "counts the rows, so it is left out as an index"
-    elif kind == "category" and _is_different_everywhere(values):
-        reason = "has a different text in every row, so it is left out as an identifier"
+    elif kind == "category" and (n_texts := _n_texts_of_identifier(values)):
+        what = "a different text in every row" if n_texts == len(values) else f"{n_texts:,} different texts"
+        reason = f"has {what}, so it is left out as an identifier"
     else:
         return ""
-    advice = choices.advice
     return f"column {name!r} {reason}; use {advice.columns} to choose columns{advice.id_col.format(name)}."
 
 
-def _is_different_everywhere(values: pa.ChunkedArray) -> bool:
-    """Return whether a column of text, which nobody declared as categories, has no value twice."""
+def _n_texts_of_identifier(values: pa.ChunkedArray) -> int:
+    """Return the number of different texts if rows seldom share one and nobody declared them as categories; else 0."""
     if len(values) < MIN_INDEX_ROWS or pa.types.is_dictionary(values.type):
-        return False
-    text = to_text(values)
-    return not text.null_count and pc.count_distinct(text).as_py() == len(text)
+        return 0
+    text = to_text(values).drop_null()
+    n_texts = int(pc.count_distinct(text).as_py())
+    return n_texts if 2 * n_texts > len(text) else 0
 
 
-def _refuse(found: dict[str, Found], choices: Choices) -> None:
-    """Raise an error if columns hold values whose conversion was not requested, or gaps that may not be filled."""
-    say = choices.advice
-    for kind, allowed, what, advice in (
-        ("category", choices.one_hot, "text", f"Use {say.one_hot} to convert it to 0/1 columns, or {say.drop}"),
-        ("date", choices.dates, "dates", f"Use {say.dates} to convert them to days, or {say.drop}"),
-        ("other", False, "values that are not numbers", f"Use {say.drop}"),
+def _obstacles(found: dict[str, Found], choices: Choices) -> list[Obstacle]:
+    """Return what the user has to decide: text and dates to convert, cells that are no numbers, other values."""
+    say, obstacles = choices.advice, []
+    for kind, flag, what, advice in (
+        ("category", say.one_hot, "text", f"{say.one_hot} converts it to 0/1 columns, {say.drop} leaves it out"),
+        ("date", say.dates, "dates", f"{say.dates} converts them to days, {say.drop} leaves them out"),
+        ("other", "", "values that are not numbers", f"{say.drop} leaves them out"),
     ):
-        names = [repr(name) for name, item in found.items() if item.column.kind == kind]
-        if names and not allowed:
+        names = [name for name, item in found.items() if item.column.kind == kind]
+        if names and not (choices.one_hot if kind == "category" else choices.dates and kind == "date"):
             ending, verb = ("s", "hold") if len(names) > 1 else ("", "holds")
             detail = next(item.detail for item in found.values() if item.column.kind == kind)
-            it = "it" if kind == "category" else "them"
-            raise ValueError(f"Column{ending} {some(names)} {verb} {what}{detail}. {advice} to leave {it} out.")
-    missing = {name: count_missing(item.values, item.column.kind) for name, item in found.items()}
-    gaps = [f"{name!r} ({count:,})" for name, count in missing.items() if count]
-    if gaps and not choices.impute:
-        columns = f"column{'s' * (len(gaps) > 1)}"
-        raise ValueError(
-            f"Values are missing in {columns} {some(gaps)}. Use {say.impute} to fill them, or {say.drop} to leave the "
-            f"{columns} out."
-        )
+            text = f"Column{ending} {some(list(map(repr, names)))} {verb} {what}{detail}: {advice}."
+            obstacles.append(Obstacle(text, flag, () if flag else tuple(names)))
+    for name, item in found.items():
+        if item.wrong:
+            remedies = f"{say.remedy(item.words[0])} reads it as missing, " if item.words else ""
+            text = f"{item.wrong}: {remedies}{say.drop} leaves the column out."
+            obstacles.append(Obstacle(text, drop=() if item.words else (name,), words=item.words))
+    return obstacles
 
 
-def _learn_column(found: Found, choices: Choices) -> Column:
-    """Learn the categories of a column, or the median that fills its gaps."""
-    column, values, say = found.column, found.values, choices.advice
+def _accept(found: dict[str, Found], obstacles: Iterable[Obstacle]) -> list[str]:
+    """Do what is suggested about columns, and return notes."""
+    notes = [obstacle.text[0].lower() + obstacle.text[1:] for obstacle in obstacles]
+    for name in [name for obstacle in obstacles for name in obstacle.drop]:
+        del found[name]
+    for name, item in found.items():
+        if item.words:
+            found[name] = replace(item, column=replace(item.column, missing=item.words))
+    return notes
+
+
+def _learn_column(found: Found) -> Column:
+    """Learn the categories of a column, and count what is missing."""
+    column, values = found.column, found.values
     if column.kind == "category":
-        levels = sorted(str(value) for value in pc.unique(to_text(values)).to_pylist() if value is not None)
-        if len(levels) > MAX_LEVELS:
-            raise ValueError(
-                f"Column {column.name!r} has {len(levels):,} different values, more than the {MAX_LEVELS} that "
-                f"{say.one_hot} allows. Use {say.drop} to leave it out{say.id_col.format(column.name)}."
-            )
-        column = replace(column, levels=tuple(levels))
-    elif choices.impute:
-        numbers = to_numbers(values, column.kind)
-        known = numbers[~np.isnan(numbers)]
-        if not len(known):
-            raise ValueError(f"Column {column.name!r} holds no values. Use {say.drop} to leave it out.")
-        column = replace(column, fill=float(np.median(known)))
-    return replace(column, fills_gaps=choices.impute, n_missing=count_missing(values, column.kind))
+        column = replace(column, levels=_levels(to_text(values)))
+    n_missing = count_missing(values, column.kind)
+    if n_missing == len(values):
+        raise ValueError(f"Column {column.name!r} holds no values. Leave it out.")
+    return replace(column, n_missing=n_missing)
+
+
+def _levels(text: pa.ChunkedArray) -> tuple[str, ...]:
+    """Return the categories, sorted; rare ones, if there are several, are joined as `OTHER`."""
+    counts = {str(pair["values"]): pair["counts"] for pair in pc.value_counts(text.drop_null()).to_pylist()}
+    frequent = sorted((level for level in counts if counts[level] >= MIN_LEVEL_ROWS), key=lambda level: -counts[level])
+    if not frequent:  # a small table
+        frequent = sorted(counts, key=lambda level: -counts[level])
+    kept = frequent if len(frequent) <= MAX_LEVELS else frequent[: MAX_LEVELS - 1]
+    return tuple(sorted(counts if len(counts) - len(kept) < 2 else kept)) + (OTHER,) * (len(counts) - len(kept) >= 2)

@@ -18,6 +18,7 @@ from knet.tables.cells import Column, convert, describe_wrong, remedy
 from knet.tables.dialect import TextOptions
 from knet.tables.formats import READ_JSON, READ_TEXT, STDIN, OpenTable, check_suffix
 
+MAX_COLUMNS = 2**17  # each needs about 2 kB as a column of an Arrow table, in addition to its values
 OPTIONS_USED = {".xlsx": ("na", "header"), ".json": ("na",), ".jsonl": ("na",)}  # of TextOptions; text uses all
 
 
@@ -51,9 +52,11 @@ class Source(AbstractContextManager["Source"]):
             check_readable(Path(path))
         with _named(self.label):
             self.file = _open(path, self.suffix, options or TextOptions(), groups)
-            if not self.file.names:
+            n_columns = len(self.file.names)
+            if not 0 < n_columns <= MAX_COLUMNS:
                 self.close()
-                raise ValueError(f"{self.label} is empty.")
+                limit = f"a table may have at most {MAX_COLUMNS:,}. Pass an array to knet.KNet in Python instead."
+                raise ValueError(f"{self.label} {f'has {n_columns:,} columns; {limit}' if n_columns else 'is empty.'}")
         self.dialect, self.recognised = self.file.dialect, self.file.recognised
         self.is_text = self.dialect is not None
         self.unnamed = [f"unnamed_{j}" for j, name in enumerate(self.file.names) if not name]
@@ -82,11 +85,19 @@ class Source(AbstractContextManager["Source"]):
 
     def batches(self, types: Mapping[str, Column]) -> Iterator[pa.Table]:
         """Yield the columns named in `types` as tables of bounded size; a text file is read as these types."""
+        return (typed for typed, _ in self.batches_and_cells(types, ()))
+
+    def batches_and_cells(
+        self, types: Mapping[str, Column], keep: Sequence[str]
+    ) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Yield tables as `batches` does, each with the columns in `keep` as they are in the file."""
         first_row, places = 1, {name: j for j, name in enumerate(self.names)}
+        names = list(dict.fromkeys([*types, *keep]))
         with _named(self.label):
-            for table in self.file.tables([places[name] for name in types]):
-                yield self._typed(table.rename_columns(list(types)), types, first_row)
-                first_row += len(table)
+            for cells in self.file.tables([places[name] for name in names]):
+                named = cells.rename_columns(names)
+                yield self._typed(named.select(list(types)), types, first_row), named.select(list(keep))
+                first_row += len(cells)
 
     def _typed(self, table: pa.Table, types: Mapping[str, Column], first_row: int) -> pa.Table:
         """Return the table with the text of some columns converted; the first wrong cell is an error."""

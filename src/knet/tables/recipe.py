@@ -20,12 +20,19 @@ from knet.tables.json_excel import to_cell
 from knet.tables.learn import PYTHON, Choices, learn
 
 
+class Converted(np.ndarray):
+    """Numbers that a recipe made of a table; what is computed from them has no recipe."""
+
+    recipe: "Recipe | None" = None
+
+
 class Recipe(TransformerMixin, BaseEstimator):
     """Turns the columns of a DataFrame into numbers, in the way in which `knet fit` turns those of a file.
 
-    Numbers stay, true and false become 1 and 0. Text and dates are refused unless `one_hot` or `dates` is set, and
-    missing values unless `impute` is. A column that counts the rows and a column with a different text in every row are
-    left out, with a warning, unless `columns` names them.
+    Numbers stay, true and false become 1 and 0. Text and dates are refused unless `one_hot`, `dates` or `auto` is set.
+    A missing value stays missing (NaN), which `KNet` allows; words such as NA count as missing, in text too. A column
+    that counts the rows, identifies them by a text or is almost empty is left out, with a warning, unless `columns`
+    names it.
 
     A recipe is the transformer; what it learned is its `conversion_`, which model files store too.
 
@@ -35,15 +42,15 @@ class Recipe(TransformerMixin, BaseEstimator):
         Columns to use; all by default.
     drop : list of str, optional
         Columns to leave out.
-    impute : {"median"}, optional
-        How to fill missing values: the median of the training rows; in categories, zeros.
     one_hot : bool, default=False
-        Convert text and categories to one 0/1 column per value; values not seen in training are encoded as zeros, with
-        a warning.
+        Convert text and categories to one 0/1 column per value; values of fewer than 10 rows are joined as "(other)".
+        Values not seen in training count as "(other)", or are encoded as zeros, with a warning.
     dates : bool, default=False
         Convert dates and times to days since 1970.
     na : list of str, optional
         Words that mean a missing value in columns of mixed objects, such as numbers and texts.
+    auto : bool, default=False
+        Convert text and dates, read words among numbers as missing, and leave out what can be no number, with warnings.
 
     Attributes
     ----------
@@ -57,11 +64,11 @@ class Recipe(TransformerMixin, BaseEstimator):
     >>> import pandas as pd
     >>> from knet.tables import Recipe
     >>> frame = pd.DataFrame({"size": [1.0, None, 3.0], "kind": ["a", "b", "a"], "new": [True, False, True]})
-    >>> recipe = Recipe(one_hot=True, impute="median").fit(frame)
+    >>> recipe = Recipe(one_hot=True).fit(frame)
     >>> recipe.get_feature_names_out().tolist()
     ['size', 'kind=a', 'kind=b', 'new']
     >>> recipe.transform(frame).tolist()
-    [[1.0, 1.0, 0.0, 1.0], [2.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 1.0]]
+    [[1.0, 1.0, 0.0, 1.0], [nan, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 1.0]]
     """
 
     def __init__(
@@ -69,24 +76,38 @@ class Recipe(TransformerMixin, BaseEstimator):
         *,
         columns: Sequence[str] | None = None,
         drop: Sequence[str] | None = None,
-        impute: str | None = None,
         one_hot: bool = False,
         dates: bool = False,
         na: Sequence[str] | None = None,
+        auto: bool = False,
     ) -> None:
         self.columns = columns
         self.drop = drop
-        self.impute = impute
         self.one_hot = one_hot
         self.dates = dates
         self.na = na
+        self.auto = auto
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return a fitted recipe from the output of `to_json`, for example from ``knet.load(path).extra_["table"]``."""
+    def from_json(cls, data: dict[str, Any], n_features: int | None = None) -> Self:
+        """Return a fitted recipe from the output of `to_json`, for example from ``knet.load(path).extra_["table"]``.
+
+        With `n_features`, the data are checked first: they have to make so many columns.
+        """
+        return cls.of(Conversion.from_json(data) if n_features is None else Conversion.checked(data, n_features))
+
+    @classmethod
+    def of(cls, conversion: Conversion) -> Self:
+        """Return a fitted recipe from what one learned."""
         recipe = cls()
-        recipe.conversion_ = Conversion.from_json(data)
+        recipe.conversion_ = conversion
         return recipe
+
+    def keep(self, rows: NDArray[np.float64]) -> "Converted":
+        """Return rows that this recipe made, with the recipe."""
+        kept = rows.view(Converted)
+        kept.recipe = self
+        return kept
 
     def to_json(self) -> dict[str, Any]:
         """Return what was learned as data for a JSON file; ``model.save(path, recipe=recipe)`` stores it."""
@@ -94,7 +115,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return self.conversion_.to_json()
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the columns, medians and categories of a table.
+        """Learn the columns and categories of a table.
 
         Parameters
         ----------
@@ -108,15 +129,13 @@ class Recipe(TransformerMixin, BaseEstimator):
         self : Recipe
             The fitted recipe.
         """
-        if self.impute not in (None, "median"):
-            raise ValueError(f"The 'impute' parameter of Recipe must be None or 'median'. Got {self.impute!r} instead.")
         table, text = _to_arrow(X)
         choices = Choices(
             columns=tuple(self.columns or ()),
             drop=tuple(self.drop or ()),
-            impute=self.impute is not None,
             one_hot=self.one_hot,
             dates=self.dates,
+            auto=self.auto,
             advice=PYTHON,
         )
         learned = learn(table, choices, text, self._dialect if text else None)
@@ -127,8 +146,11 @@ class Recipe(TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(table.column_names)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the rows as numbers, of shape (n_samples, number of output columns)."""
+    def transform(self, X: Any) -> "Converted":
+        """Return the rows as numbers, of shape (n_samples, number of output columns).
+
+        A model that is fitted on them keeps the recipe: its methods, and those of its file, then accept tables like X.
+        """
         check_is_fitted(self)
         table, text = _to_arrow(X)
         columns = {name: table[name] for name in self.conversion_.types(table.column_names)}
@@ -145,7 +167,7 @@ class Recipe(TransformerMixin, BaseEstimator):
             warn_user(
                 f"{what} a value in {name!r} that was not seen in training; it is encoded as zeros.", KNetDataWarning
             )
-        return rows
+        return self.keep(rows)
 
     @property
     def _dialect(self) -> Dialect:

@@ -7,6 +7,7 @@ import sys
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow.parquet as pa_parquet
 from knet.files import whole_file
 from knet.tables.formats import DELIMITERS, check_suffix
 from knet.tables.terminal import TerminalWriter
+from knet.tables.write_excel import MAX_ROWS, write_sheet
 
 GROUP_ROWS = 131_072  # rows per group in Parquet and Feather files
 
@@ -49,12 +51,20 @@ class Sink:
             self.handle.write(_csv_bytes(table, DELIMITERS[self.suffix]))
         else:
             self.kept.append(table)
+            if self.suffix == ".xlsx" and sum(map(len, self.kept)) > MAX_ROWS:
+                raise ValueError(f"A sheet can hold {MAX_ROWS:,} rows. Write .csv or .parquet instead.")
 
     def close(self) -> None:
         """Finish the file."""
         if self.writer is not None:
             self._write_group()
             self.writer.close()
+        elif self.kept and self.suffix == ".xlsx":
+            table = pa.concat_tables(self.kept)
+            rows = (
+                row for part in table.to_batches(GROUP_ROWS) for row in zip(*part.to_pydict().values(), strict=True)
+            )
+            write_sheet(self.handle, chain([table.column_names], rows))
         elif self.kept:
             self._write_arrays()
 
@@ -83,7 +93,10 @@ def _to_array(column: pa.ChunkedArray) -> Any:
     array = column.to_numpy()
     if array.dtype.kind != "O":
         return array
-    return np.array(pc.fill_null(column.cast(pa.string()), "").to_pylist(), dtype=np.str_)
+    text = pc.fill_null(column.cast(pa.string()), "")
+    if pc.any(pc.ends_with(text, "\0")).as_py():
+        raise ValueError("NumPy would lose a zero character at the end of a text. Write .csv or .parquet instead.")
+    return np.array(text.to_pylist(), dtype=np.str_)
 
 
 def _csv_bytes(table: pa.Table, delimiter: str) -> bytes:
@@ -128,7 +141,7 @@ def _write_all(batches: Iterator[pa.Table], path: Path | None, handle: Any, suff
     sink, n_rows = None, 0
     for table in batches:
         if suffix == ".npy" and any(not _numeric(field.type) for field in table.schema):
-            raise ValueError(f"{path} can hold numbers only, not ids that are text. Write .npz, .csv or .parquet.")
+            raise ValueError(f"{path} can hold numbers only, not text such as ids. Write .npz, .csv or .parquet.")
         sink = sink or Sink(table.schema, handle, suffix)
         sink.write(table)
         n_rows += len(table)

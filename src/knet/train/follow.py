@@ -2,35 +2,45 @@
 
 The gradient of HSIC cannot separate rows that are near each other if the pairs that would move them are farther away
 than the width of the kernel. The squared distance to a target has a gradient everywhere.
+
+psi has to label new rows. So a fifth of the rows is held out. How many of these get their own group decides what the
+target of a row is, that of its group or an average over its neighbours, and how long psi is trained.
 """
 
+import copy
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import pdist, squareform
 from torch import Tensor, nn
 
 from knet.arrays import Floats, Labels
-from knet.metrics import rand_index
+from knet.start.neighbors import Indices, neighbor_shares
 from knet.threads import one_thread
 from knet.train.adam import Adam
-from knet.train.backprop import ManualBackprop, Trainable, trainable
+from knet.train.backprop import ManualBackprop, trainable
 from knet.train.pretrain import batches
 
-STAGES = (100, 200, 400, 800, 1600)  # gradient steps; training ends after the first stage that is good enough
+STAGES = (100, 200, 400, 800, 1600)  # gradient steps; training ends before the first stage that gains nothing
 BATCH_ROWS = 128  # rows of a gradient step
 LEARNING_RATE = 1e-2  # at the beginning of a stage; it falls to 0 along a cosine
 WEIGHT_DECAY = 0.1  # share of the learning rate by which a step shrinks the weights of the default network
-FOLLOWED = 0.99  # agreement with the partition at which it counts as followed
-NEARLY = 0.97  # agreement at which a stage that closes less than half of the gap is the last one
-CHECKED_ROWS = 4000  # rows that the agreement is measured on
+MOST_LEFT = 0.5  # a stage also gains if it leaves at most this much of the squared distance of held-out rows
+HELD_OUT = 5  # one of so many rows of each group is held out
 MAX_TURNS = 10  # targets are assigned to groups and rotated towards them at most this many times
 REPULSION_STEPS, REPULSION_POWER = 200, 6  # points on a sphere repel each other with a force of 1 / distance^7
 
+Wrong = NDArray[np.bool_]  # for each held-out row, whether it gets another group than its own
 
-def follow(encoder: nn.Module, X: Tensor, labels: Labels, side: float, generator: torch.Generator) -> float:
+
+def follow(
+    encoder: nn.Module, X: Tensor, labels: Labels, near: Indices, side: float, generator: torch.Generator
+) -> "Followed":
     """Train the encoder in place until the rows of X are near the targets of their groups.
 
     Parameters
@@ -41,57 +51,125 @@ def follow(encoder: nn.Module, X: Tensor, labels: Labels, side: float, generator
         The rows whose partition is known.
     labels : ndarray of shape (n,)
         Their groups, 0 to c-1, none of them empty.
+    near : ndarray of shape (n, k)
+        The nearest rows of each row.
     side : float
         Distance between the targets of two groups.
     generator : torch.Generator
-        Source of the batches.
-
-    Returns
-    -------
-    agreement : float
-        Adjusted Rand index of the partition and the nearest group mean in the embedding.
+        Source of the batches, and of the rows that are held out.
     """
-    groups = torch.from_numpy(labels).to(X.device)
-    with torch.no_grad():
-        means = group_means(encoder(X), groups).cpu().double().numpy()
-    goals = torch.from_numpy(targets(means, side)).to(X)
-    checked = torch.linspace(0, len(X) - 1, min(len(X), CHECKED_ROWS), dtype=torch.float64).long()
-    agreement, psi = 0.0, trainable(encoder)
-    optimizer = Adam(psi.parameters, LEARNING_RATE)
-    for n_steps in STAGES:
-        encoder.train()
-        steps = list(batches(len(X), BATCH_ROWS, n_steps, generator))
-        with one_thread():  # steps are too small for several
-            _approach(psi, optimizer, X, goals, groups, steps, side)
-        encoder.eval()
-        before, agreement = agreement, _agreement(encoder, X[checked], groups[checked])
-        slow = 1 - agreement > (1 - before) / 2
-        if agreement >= FOLLOWED or (agreement >= NEARLY and slow):
+    split = Split.draw(encoder, X, labels, side, generator)
+    averaged = neighbor_shares(labels, near)
+    possible = [averaged]
+    if (averaged.argmax(1) != labels).any():  # otherwise neighbours only say which rows are near a border
+        possible.append(np.eye(averaged.shape[1])[labels])
+    attempts = [split.train(encoder, shares, STAGES[0]) for shares in possible]
+    best = preferred(attempts)
+    for n_steps in STAGES[1:]:
+        if not best.wrong.any():
             break
-    return agreement
+        longer = split.train(best.encoder, best.shares, n_steps)
+        if gain(best.wrong, longer.wrong) < 1 and longer.error > MOST_LEFT * best.error:
+            break
+        attempts = [
+            longer if attempt is best else split.train(attempt.encoder, attempt.shares, n_steps) for attempt in attempts
+        ]
+        best = preferred(attempts)
+    encoder.load_state_dict(best.encoder.state_dict())
+    encoder.eval()
+    return Followed(torch.from_numpy(best.shares).to(X.device), split)
 
 
-@torch.no_grad()
-def _approach(
-    psi: Trainable, optimizer: Adam, X: Tensor, goals: Tensor, groups: Tensor, steps: list[Tensor], side: float
-) -> None:
-    """Take one step of Adam on the mean of ||psi(x) - goal||^2 / side^2 for each batch of rows."""
-    for step, rows in enumerate(steps):
-        difference = psi.forward(X[rows]).sub_(goals[groups[rows]])
-        psi.backward(difference.mul_(2 / (side**2 * len(rows))))
-        optimizer.learning_rate = LEARNING_RATE * (1 + math.cos(math.pi * step / len(steps))) / 2
-        if isinstance(psi, ManualBackprop):
-            psi.theta.mul_(1 - WEIGHT_DECAY * optimizer.learning_rate)
-        optimizer.step()
-    psi.restore()
+@dataclass(frozen=True)
+class Attempt:
+    """An encoder that was trained on averages over the groups, with the given shares, and what it gets wrong."""
+
+    encoder: nn.Module
+    shares: Floats
+    wrong: Wrong
+    error: float  # mean squared distance of held-out rows to their targets
 
 
-@torch.no_grad()
-def _agreement(encoder: nn.Module, X: Tensor, groups: Tensor) -> float:
-    """Return the adjusted Rand index of a partition and the nearest group mean."""
-    Psi = encoder(X)
-    nearest = torch.cdist(Psi, group_means(Psi, groups)).argmin(1)
-    return rand_index(groups.cpu().numpy(), nearest.cpu().numpy())
+def preferred(attempts: Sequence[Attempt]) -> Attempt:
+    """Return the first attempt, on averaged targets, unless the last one is better by a standard error or equal.
+
+    Averages correct rows at borders; but where psi finds the groups better than neighbours do, they blur them.
+    """
+    averaged, exact = attempts[0], attempts[-1]
+    is_equal = np.array_equal(averaged.wrong, exact.wrong)
+    return exact if is_equal or gain(averaged.wrong, exact.wrong) >= 1 else averaged
+
+
+def gain(before: Wrong, after: Wrong) -> float:
+    """Return how many fewer rows are wrong after than before, in standard errors of that number (McNemar's test)."""
+    return (int(before.sum()) - int(after.sum())) / math.sqrt(max(1, int((before != after).sum())))
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What psi followed, as shares of the groups in the target of each row, (n, c), and the rows held out."""
+
+    shares: Tensor
+    split: "Split"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows with their groups: some to train on, the others held out; and one target for each group."""
+
+    X: Tensor
+    groups: Tensor
+    goals: Floats
+    side: float
+    trained: Tensor
+    held_out: Tensor
+    generator: torch.Generator
+
+    @classmethod
+    def draw(cls, encoder: nn.Module, X: Tensor, labels: Labels, side: float, generator: torch.Generator) -> "Split":
+        """Place the targets, and hold out one of `HELD_OUT` rows of each group; none of a group with fewer rows."""
+        groups = torch.from_numpy(labels).to(X.device)
+        with torch.no_grad():
+            means = group_means(encoder(X), groups).cpu().double().numpy()
+        noise = torch.rand(len(X), generator=generator, dtype=torch.float64).numpy()
+        order = np.lexsort([noise, labels])
+        places = np.arange(len(X)) - np.searchsorted(labels[order], labels[order])  # within the group
+        is_held = np.zeros(len(X), dtype=bool)
+        is_held[order] = places % HELD_OUT == HELD_OUT - 1
+        trained, held_out = (torch.from_numpy(np.flatnonzero(rows)).to(X.device) for rows in (~is_held, is_held))
+        return cls(X, groups, targets(means, side), side, trained, held_out, generator)
+
+    def train(self, encoder: nn.Module, shares: Floats, n_steps: int) -> Attempt:
+        """Train a copy of an encoder by steps of Adam on the mean of ||psi(x) - target||^2 / side^2."""
+        encoder = copy.deepcopy(encoder).train()
+        goals = torch.from_numpy(shares @ self.goals).to(self.X)
+        steps = list(batches(len(self.trained), BATCH_ROWS, n_steps, self.generator))
+        with one_thread(), torch.no_grad():  # steps are too small for several
+            self._approach(encoder, goals, [self.trained[places] for places in steps])
+        encoder.eval()
+        with torch.no_grad():
+            error = float((encoder(self.X[self.held_out]) - goals[self.held_out]).square().sum(1).mean())
+        return Attempt(encoder, shares, self.wrong(encoder), error)
+
+    def _approach(self, encoder: nn.Module, goals: Tensor, steps: list[Tensor]) -> None:
+        psi = trainable(encoder)
+        optimizer = Adam(psi.parameters, LEARNING_RATE)
+        for step, rows in enumerate(steps):
+            difference = psi.forward(self.X[rows]).sub_(goals[rows])
+            psi.backward(difference.mul_(2 / (self.side**2 * len(rows))))
+            optimizer.learning_rate = LEARNING_RATE * (1 + math.cos(math.pi * step / len(steps))) / 2
+            if isinstance(psi, ManualBackprop):
+                psi.theta.mul_(1 - WEIGHT_DECAY * optimizer.learning_rate)
+            optimizer.step()
+        psi.restore()
+
+    @torch.no_grad()
+    def wrong(self, encoder: nn.Module) -> Wrong:
+        """Return for each held-out row whether the mean of another group is nearer than that of its own."""
+        Psi = encoder(self.X)
+        nearest = torch.cdist(Psi[self.held_out], group_means(Psi, self.groups)).argmin(1)
+        wrong: Wrong = (nearest != self.groups[self.held_out]).cpu().numpy()
+        return wrong
 
 
 def group_means(Psi: Tensor, groups: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ def paper_start(prepared: Prepared, n_clusters: int, sigma: str | float, sigma_s
         pool = torch.from_numpy(prepared.X[prepared.order]).double()
         size = min(prepared.n_rows, subset_size(pool, prepared.n_rows, width, n_clusters))
     drawn = prepared.first(size)
-    return Start(prepared.rows[drawn], prepared.X[drawn], np.arange(size), width, None, [], [])
+    return Start(prepared.rows[drawn], prepared.X[drawn], np.arange(size), width, None, None, [], [])
 
 
 def subset_size(pool: Tensor, n_rows: int, sigma: float, n_clusters: int) -> int:

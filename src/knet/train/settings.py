@@ -43,7 +43,7 @@ class Settings:
         """Return the settings of a fit to prepared rows with `n_features` columns."""
         n_clusters, u_update, batch = int(params["n_clusters"]), params["u_update"], params["batch_size"]
         advanced: Advanced = params["advanced"] or Advanced()
-        hidden, lam = params["hidden_layer_sizes"], advanced.reconstruction_weight
+        hidden, lam, steps = params["hidden_layer_sizes"], advanced.reconstruction_weight, advanced.steps_per_iter
         units, rows = min(max(128, 2 * n_features), 512), min(max(64, 4 * n_clusters), 256)
         sizes = (units, units) if isinstance(hidden, str) else tuple(hidden)
         width = embedding_width(params["n_components"], n_features, n_clusters, from_partition=from_partition)
@@ -71,7 +71,7 @@ class Settings:
             ),
             make_theta_step=partial(
                 ThetaStep,
-                n_steps=advanced.steps_per_iter,
+                n_steps=(50 if from_partition else 200) if isinstance(steps, str) else int(steps),
                 batch_size=rows if isinstance(batch, str) else int(batch),
                 learning_rate=params["learning_rate"],
                 through_degrees=advanced.degrees == "differentiated",

@@ -1,5 +1,6 @@
 """From a start to a trained encoder: psi follows a partition, or U starts from the eigenvectors of the kernel."""
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -11,12 +12,12 @@ from knet.arrays import Floats, Labels
 from knet.exceptions import KNetConvergenceWarning, warn_user
 from knet.prepare.training_rows import median_distance
 from knet.start.choice import Start
+from knet.start.neighbors import Indices
 from knet.train.algorithm_1 import Iteration
 from knet.train.follow import follow
-from knet.train.keep import NearStart
 from knet.train.paper_start import check_kernel
 from knet.train.settings import Settings
-from knet.train.u_steps import indicator_embedding
+from knet.train.u_steps import share_embedding
 
 SIDE = 4.0  # distance of two targets, in widths of the kernel: exp(-8) is close to 0
 SAMPLE_ROWS = 600  # training rows whose embedding is stored after each iteration, on demand
@@ -40,10 +41,12 @@ class Trained:
         The iteration that is kept; 0 is the state before the first one.
     history : list of dict
         One row per iteration.
-    centers : ndarray of shape (c, d'), or None
-        Cluster centres in the embedding, if they are known already.
+    labels : ndarray of shape (n_train,), or None
+        The partition that psi has followed, if there is one.
     embeddings : ndarray, or None
         On demand: a sample of rows before training, after the start was followed, and after each iteration.
+    held_out : ndarray of int, or None
+        Positions, within the training rows, of those that psi was not trained on while it followed the partition.
     """
 
     encoder: nn.Module
@@ -51,8 +54,9 @@ class Trained:
     U: Tensor
     iteration: int
     history: list[dict[str, float]]
-    centers: Floats | None = None
+    labels: Labels | None = None
     embeddings: Floats | None = None
+    held_out: Indices | None = None
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,9 @@ class Trainer:
 
     def train(self) -> Trained:
         """Return the encoder that is kept; a single cluster, or a single distinct row, needs no training."""
-        settings, labels = self.settings, self.start.labels
-        if labels is not None:
-            groups = torch.from_numpy(labels[self.start.core]).to(self.X.device)
-            return self._from_partition(labels, indicator_embedding(groups, settings.n_clusters, settings.n_columns))
+        settings = self.settings
+        if self.start.labels is not None and self.start.near is not None:
+            return self._from_partition(self.start.labels, self.start.near)
         L = settings.make_laplacian(self.core, self.start.sigma)
         U = L.largest(settings.n_columns)[1]
         can_train = settings.n_clusters > 1 and bool((self.X != self.X[0]).any())
@@ -85,22 +88,27 @@ class Trainer:
         core = self.start.core
         return self.X if len(core) == len(self.X) else self.X[torch.from_numpy(core).to(self.X.device)]
 
-    def _from_partition(self, labels: Labels, U: Tensor) -> Trained:
-        """Follow a partition, then run Algorithm 1 and keep the last iteration that agrees with the partition."""
-        run = Run(self, U)
+    def _from_partition(self, labels: Labels, near: Indices) -> Trained:
+        """Follow a partition, then run Algorithm 1 from there until held-out rows lose their groups."""
+        run, settings = Run(self), self.settings
+        psi = run.nets.encoder
         groups = np.unique(labels, return_inverse=True)[1].astype(np.int64)  # groups without rows get no target
-        follow(run.nets.encoder, self.X, groups, SIDE * run.sigma, self.generator)
+        followed = follow(psi, self.X, groups, near, SIDE * run.sigma, self.generator)
         run.store_embedding()
-        seed = int(self.rng.randint(2**31 - 1))
-        keeper = NearStart(self.X, labels, self.settings.n_clusters, seed, run.nets.encoder, U)
-        for iteration in run.iterations(self.settings.tol):
-            agrees = keeper.see(iteration.index, iteration.U, run.nets.encoder)
-            if self.report(iteration.row()) or not agrees:
+        n_empty = settings.n_clusters - followed.shares.shape[1]
+        shares = nn.functional.pad(followed.shares[self.start.core], (0, n_empty))
+        U = share_embedding(shares, settings.n_columns)
+        kept, index, n_wrong = copy.deepcopy(psi), 0, followed.split.wrong(psi).sum()
+        for iteration in run.iterations(U, settings.tol):
+            is_last = self.report(iteration.row())
+            if followed.split.wrong(psi).sum() > n_wrong:
                 break
-        kept = keeper.kept
-        n_left = len(run.history) - kept.iteration  # iterations after the kept one
-        stored = run.stored[: len(run.stored) - n_left]
-        return Trained(kept.encoder, run.sigma, kept.U, kept.iteration, run.history, kept.centers, _stacked(stored))
+            kept, U, index = copy.deepcopy(psi), iteration.U, iteration.index  # training goes on with psi itself
+            if is_last:
+                break
+        stored = run.stored[: len(run.stored) - len(run.history) + index]
+        held_out = followed.split.held_out.cpu().numpy()
+        return Trained(kept, run.sigma, U, index, run.history, labels, _stacked(stored), held_out)
 
     def _from_eigenvectors(self, U: Tensor) -> Trained:
         """Run Algorithm 1 as in the paper, from several initial weights, and keep the largest HSIC.
@@ -109,8 +117,8 @@ class Trainer:
         compared after the same number of iterations.
         """
         settings = self.settings
-        runs = [Run(self, U) for _ in range(settings.n_init)]
-        for _ in zip(*(run.iterations(tol=0.0) for run in runs), strict=True):
+        runs = [Run(self) for _ in range(settings.n_init)]
+        for _ in zip(*(run.iterations(U, tol=0.0) for run in runs), strict=True):
             best = max(runs, key=lambda run: run.last.hsic)
             change = max(run.last.u_change for run in runs)
             if self.report(best.last.row()) or change < settings.tol:
@@ -126,24 +134,24 @@ class Trainer:
 
 
 class Run:
-    """A run of Algorithm 1 from U, with new networks, and what is recorded of it."""
+    """A run of Algorithm 1 with new networks, and what is recorded of it."""
 
     last: Iteration
 
-    def __init__(self, trainer: Trainer, U: Tensor) -> None:
-        self.trainer, self.U = trainer, U
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
         self.nets = trainer.settings.make_networks(trainer.X, trainer.generator)
         self.sigma = self._embedded_sigma()
         self.history: list[dict[str, float]] = []
         self.stored: list[Floats] = []
         self.store_embedding()
 
-    def iterations(self, tol: float) -> Iterator[Iteration]:
-        """Yield the iterations, which train the networks in place, until U changes by less than `tol`."""
+    def iterations(self, U: Tensor, tol: float) -> Iterator[Iteration]:
+        """Yield the iterations from U, which train the networks in place, until U changes by less than `tol`."""
         settings, generator = self.trainer.settings, self.trainer.generator
         step = settings.make_theta_step(self.sigma)
         core = self.trainer.core
-        for iteration in settings.alternate(core, self.nets, self.U, theta_step=step, tol=tol, generator=generator):
+        for iteration in settings.alternate(core, self.nets, U, theta_step=step, tol=tol, generator=generator):
             self.last = iteration
             self.history.append(iteration.row())
             self.store_embedding()

@@ -22,16 +22,15 @@ def eig_step(L: Laplacian, U: Tensor) -> Tensor:
     return L.largest(U.shape[1], start=U)[1]
 
 
-def indicator_embedding(labels: Tensor, n_clusters: int, n_columns: int) -> Tensor:
-    """Return an orthonormal U whose rows are equal within each group of a partition.
+def share_embedding(shares: Tensor, n_columns: int) -> Tensor:
+    """Return an orthonormal U that spans the centred shares of c groups in each row.
 
-    Centred indicators of c groups span c-1 dimensions; a c-th column, if wanted, is constant.
+    Shares sum to 1, so that they span c-1 dimensions; a c-th column, if wanted, is constant.
     """
-    Z = center_rows(torch.nn.functional.one_hot(labels, n_clusters).double())
+    Z = center_rows(shares.double())
     left, _, _ = torch.linalg.svd(Z, full_matrices=False)
-    U: Tensor = left[:, : n_clusters - 1]
     constant = torch.full_like(Z[:, :1], 1 / math.sqrt(len(Z)))
-    return orthonormalize(torch.cat([U, constant], 1)[:, :n_columns])
+    return orthonormalize(torch.cat([left[:, : Z.shape[1] - 1], constant], 1)[:, :n_columns])
 
 
 @dataclass(frozen=True)
