@@ -6,7 +6,6 @@ tables, and on the new rows of both, and its fitting time relative to the defaul
 """
 
 import argparse
-import math
 import time
 import warnings
 from contextlib import AbstractContextManager, nullcontext
@@ -21,8 +20,8 @@ from threadpoolctl import threadpool_limits
 from knet import Advanced, KNet
 from knet.datasets import make_spirals
 from knet.metrics import ari
-from knet.train import keep
-from knet.train.training import Trainer
+from knet.train import follow
+from knet.train.training import Run
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -33,10 +32,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "hidden (128,)": {"hidden_layer_sizes": (128,)},
     "max_iter=1": {"max_iter": 1},
     "no Algorithm 1": {},
-    "last iteration kept": {},
+    "exact targets": {},
+    "averaged targets": {},
     "u_update=sma": {"u_update": "sma"},
     "u_columns=c": {"advanced": Advanced(u_columns="c")},
-    "steps_per_iter=50": {"advanced": Advanced(steps_per_iter=50)},
+    "steps_per_iter=200": {"advanced": Advanced(steps_per_iter=200)},
     "lambda balanced": {"advanced": Advanced(reconstruction_weight="balanced")},
     "sigma=median": {"sigma": "median"},
 }
@@ -45,8 +45,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def patched(variant: str) -> AbstractContextManager[object]:
     """Return the change of the code that a variant needs, if no parameter makes it."""
     if variant == "no Algorithm 1":  # the state after following the start is kept
-        return patch.object(Trainer, "_iterations", lambda *arguments: iter(()))
-    return patch.object(keep, "MAX_LOSS", math.inf) if variant == "last iteration kept" else nullcontext()
+        return patch.object(Run, "iterations", lambda *arguments: iter(()))
+    if variant == "exact targets":
+        return patch.object(follow, "preferred", lambda attempts: attempts[-1])
+    return (
+        patch.object(follow, "preferred", lambda attempts: attempts[0])
+        if variant == "averaged targets"
+        else nullcontext()
+    )
 
 
 SHAPES = ("moons", "rings", "enclosed", "spirals", "blobs", "unequal blobs")

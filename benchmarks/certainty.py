@@ -5,8 +5,10 @@ training half. The expected calibration error is the mean over judged rows of |c
 equal width; the confidence of a row is its largest membership. The AUC is the probability that a right label has a
 higher confidence than a wrong one. A Gaussian mixture is fitted to the same scaled rows.
 
-With `--beside CHECKOUT`, the code of another checkout runs the same cases; with `--battery FOLDER`, data sets that the
-method was not developed on are judged too: the generated battery and the files of `benchmarks.quality` in FOLDER.
+With `--beside CHECKOUT`, the code of another checkout runs the same cases. More data sets are judged with
+`--battery FOLDER`, the generated battery and the files of `benchmarks.quality` in FOLDER, and with `--vectors FOLDER`,
+files NAME.npz with texts or images as vectors X and their groups y; a folder that is missing is skipped. The mixture
+gets 50 principal components of vectors, and one covariance for all groups.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from unittest.mock import patch
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import make_moons
+from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
@@ -34,7 +37,8 @@ from benchmarks.quality import datasets
 from knet import KNet
 
 BINS = 10
-BATTERY_ROWS = 3000  # of a battery's set, at most
+MAX_ROWS = 3000  # of a file or a generated set, at most
+COMPONENTS = 50  # of vectors, for the mixture
 REJECT = 0.05
 Row = dict[str, float]
 
@@ -74,10 +78,13 @@ def data_of(case: str, folder: Path | None) -> Data:
         return make(name, int(seed))
     if source == "generated":
         X, y = make_generated(name, int(seed))
+    elif source == "vectors":
+        with np.load(folder / f"{name}.npz") as file:
+            X, y = file["X"].astype(np.float32), np.unique(file["y"], return_inverse=True)[1] + 1
     else:
         X, labelings = next((X, labelings) for own, X, labelings in datasets(folder / source) if own == name)
         y = labelings[0]
-    order = np.random.default_rng(int(seed)).permutation(len(X))[:BATTERY_ROWS]
+    order = np.random.default_rng(int(seed)).permutation(len(X))[:MAX_ROWS]
     return X[order], y[order] - 1
 
 
@@ -86,8 +93,11 @@ def measure(case: str, folder: Path | None) -> dict[str, Row]:
     X, y = data_of(case, folder)
     n_train, n_clusters, seed = len(X) // 2, len(np.unique(y[y >= 0])), int(case.split(":")[2])
     model = KNet(n_clusters, random_state=seed, device="cpu").fit(X[:n_train])
-    Z = StandardScaler().fit(X[:n_train]).transform(X)
-    mixture = GaussianMixture(n_clusters, n_init=3, reg_covar=1e-3, random_state=seed).fit(Z[:n_train])
+    is_vectors = case.startswith("vectors:")
+    scaler = PCA(COMPONENTS, random_state=seed) if is_vectors else StandardScaler()
+    Z, kind = scaler.fit(X[:n_train]).transform(X), "tied" if is_vectors else "full"
+    mixture = GaussianMixture(n_clusters, covariance_type=kind, n_init=3, reg_covar=1e-3, random_state=seed)
+    mixture.fit(Z[:n_train])
     return {
         "knet": judge(model.predict(X), model.predict_proba(X), y, n_train),
         "mixture": judge(mixture.predict(Z), mixture.predict_proba(Z), y, n_train),
@@ -99,7 +109,7 @@ def run_cases(checkout: Path, cases: list[str], folder: Path | None) -> Iterator
     here = Path(__file__).parents[1]
     path = os.pathsep.join([str(checkout / "src"), str(here)])
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    options = [] if folder is None else ["--battery", str(folder)]
+    options = [] if folder is None else ["--folder", str(folder)]
     command = [sys.executable, "-m", "benchmarks.certainty", *options, "--cases", json.dumps(cases)]
     with subprocess.Popen(command, env=environment, cwd=here, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -110,27 +120,25 @@ def run_cases(checkout: Path, cases: list[str], folder: Path | None) -> Iterator
         raise SystemExit(process.returncode)
 
 
-def battery_names(folder: Path) -> dict[str, list[str]]:
-    """Return the names of the data sets that the method was not developed on, by family."""
-    families = sorted(path.name for path in folder.iterdir() if any(path.glob("*.data.gz")))
-    stored = {family: [name for name, *_ in datasets(folder / family)] for family in families}
+def names_in(battery: Path) -> dict[str, list[str]]:
+    """Return the names of the generated data sets and of those in a folder, by family."""
+    families = sorted(path.name for path in battery.iterdir() if any(path.glob("*.data.gz")))
+    stored = {family: [name for name, *_ in datasets(battery / family)] for family in families}
     return {"generated": list(BATTERY), **stored}
 
 
-def print_table(title: str, names: dict[str, list[str]], options: argparse.Namespace) -> None:
-    """Judge all cases of some families and print one line per case, and the means."""
+def print_table(family: str, names: list[str], folder: Path | None, options: argparse.Namespace) -> None:
+    """Judge all cases of a family and print one line per case, and the means."""
     checkouts = {"knet": Path(__file__).parents[1]} | ({"beside": options.beside} if options.beside else {})
-    cases = [
-        f"{family}:{name}:{seed}" for family, own in names.items() for name in own for seed in range(options.seeds)
-    ]
+    cases = [f"{family}:{name}:{seed}" for name in names for seed in range(options.seeds)]
     columns: dict[str, dict[str, list[Row]]] = {}
     for label, checkout in checkouts.items():
-        for case, rows in run_cases(checkout, cases, options.battery):
+        for case, rows in run_cases(checkout, cases, folder):
             line = case.split(":")[1]
             columns.setdefault(label, {}).setdefault(line, []).append(rows["knet"])
             if label == "knet":
                 columns.setdefault("mixture", {}).setdefault(line, []).append(rows["mixture"])
-    print(f"{title:32}" + "".join(f" | {label:>7} right  sure error   AUC" for label in columns))
+    print(f"\n{family:32}" + "".join(f" | {label:>7} right  sure error   AUC" for label in columns))
     for line in columns["knet"]:
         cells = [mean_row(rows[line]) for rows in columns.values()]
         print(f"{line:32}" + "".join(f" | {'':7} {format_row(cell)}" for cell in cells))
@@ -219,16 +227,22 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--beside", type=Path, help="another checkout of knet, measured in the same run")
     parser.add_argument("--battery", type=Path, help="folder with batteries, which are judged too")
+    parser.add_argument("--vectors", type=Path, help="folder with vectors, which are judged too")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--cases", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.cases is not None:
         for case in options.cases:
-            print(json.dumps([case, measure(case, options.battery)]), flush=True)
+            print(json.dumps([case, measure(case, options.folder)]), flush=True)
         return 0
-    print_table("case", {"case": list(CASES)}, options)
-    if options.battery is not None:
-        print_table("not used in development", battery_names(options.battery), options)
+    print_table("case", list(CASES), None, options)
+    if options.vectors is not None and options.vectors.is_dir():
+        names = sorted(path.stem for path in options.vectors.glob("*.npz"))
+        print_table("vectors", names, options.vectors, options)
+    if options.battery is not None and options.battery.is_dir():
+        for family, names in names_in(options.battery).items():
+            print_table(family, names, options.battery, options)
     print_rejections(options.seeds)
     print_costs()
     return 0

@@ -1,4 +1,7 @@
-"""Faults of a folder run on Dask: killed runs, a lost worker, a lost scheduler. Each must end with all labels."""
+"""Faults of a folder run on Dask: killed runs, lost and slow workers, a lost scheduler, two runs into one folder.
+
+Each must end with all labels.
+"""
 
 import os
 import signal
@@ -14,7 +17,7 @@ import psutil
 from benchmarks.fault_writers import folder_labels
 
 COLUMNS = ["fault", "runs", "parts lost or partial", "resumed with the same labels", "ends without a clear message"]
-N_FILES, N_ROWS = 24, 4_000
+N_FILES, N_ROWS, SLOW_SECONDS = 24, 4_000, 5.0
 PYTHON = [sys.executable, "-m", "knet"]
 
 
@@ -31,7 +34,7 @@ def faults(folder: Path, n_faults: int, seed: int) -> list[list[str | int]]:
     subprocess.run(run, cwd=folder, check=True, capture_output=True, timeout=600)
     seconds, expected = time.perf_counter() - started, folder_labels(folder / "whole")
     table: list[list[str | int]] = []
-    for name, fault in (("killed run", _kill_run), ("lost worker", _lose_worker), ("lost scheduler", _lose_scheduler)):
+    for name, fault in FAULTS.items():
         row = [0, 0, 0, 0]
         for number in range(n_faults if fault is _kill_run else max(1, n_faults // 4)):
             out = f"{fault.__name__}{number}"
@@ -76,10 +79,33 @@ def _lose_worker(folder: Path, out: str, seconds: float) -> bytes:
     """Kill a worker as soon as the first output is there."""
     process = subprocess.Popen(_command(folder, out, "local:2"), cwd=folder, stderr=subprocess.PIPE)
     _wait_for_output(folder / out, process)
-    workers = [child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())]
-    for worker in workers[:1]:
+    for worker in _workers(process)[:1]:
         worker.kill()
     return process.communicate(timeout=300)[1]
+
+
+def _slow_worker(folder: Path, out: str, seconds: float) -> bytes:
+    """Stop a worker for some seconds while it has work."""
+    process = subprocess.Popen(_command(folder, out, "local:2"), cwd=folder, stderr=subprocess.PIPE)
+    _wait_for_output(folder / out, process)
+    for worker in _workers(process)[:1]:
+        worker.suspend()
+        time.sleep(SLOW_SECONDS)
+        worker.resume()
+    return process.communicate(timeout=300)[1]
+
+
+def _two_runs(folder: Path, out: str, seconds: float) -> bytes:
+    """Let two runs write into one folder at the same time."""
+    command = _command(folder, out, "local:1")
+    both = [subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE) for _ in range(2)]
+    ended = b"".join(process.communicate(timeout=300)[1] for process in both)
+    return ended if all(process.returncode == 0 for process in both) else ended + b"Traceback: a run failed"
+
+
+def _workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Return the workers of a run."""
+    return [child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())]
 
 
 def _lose_scheduler(folder: Path, out: str, seconds: float) -> bytes:
@@ -96,6 +122,15 @@ def _lose_scheduler(folder: Path, out: str, seconds: float) -> bytes:
         for other in (scheduler, worker):
             other.kill()
             other.wait()
+
+
+FAULTS = {
+    "killed run": _kill_run,
+    "lost worker": _lose_worker,
+    "slow worker": _slow_worker,
+    "lost scheduler": _lose_scheduler,
+    "two runs": _two_runs,
+}
 
 
 def _service(folder: Path, name: str, *options: str) -> subprocess.Popen[bytes]:

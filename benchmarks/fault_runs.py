@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 Fault = Callable[[Path], None]
-HANG_SECONDS = 60
+HANG_SECONDS = 120
 EVENTS = {"open", "os.rename", "os.link", "os.remove", "os.chmod"}
 
 
@@ -31,11 +32,11 @@ class Ended:
     @property
     def is_clean(self) -> bool:
         """Return whether the command finished, or said in one line why not, or was ended by a signal."""
-        return self.code in {0, 2, 130, 143, -9, -15, -2, -25} and "Traceback" not in self.text
+        return self.code in {0, 2, 130, 141, 143, -9, -15, -25} and "Traceback" not in self.text
 
 
 def start(arguments: list[str], folder: Path, fault: Fault | None = None) -> int:
-    """Start a command in a forked process, in its folder, and return the id of the process."""
+    """Start a command in a forked process, in its folder, and return the id of the process; a hang is ended."""
     child = os.fork()
     if child == 0:
         _run(arguments, folder, fault)
@@ -70,9 +71,10 @@ def _run(arguments: list[str], folder: Path, fault: Fault | None) -> None:
         os.dup2(log, 2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.chdir(folder)
+        signal.alarm(HANG_SECONDS)  # ends a process that waits for ever, also one that a library lets wait
         if fault is not None:
             fault(folder)
-        from knet.cli.app import main
+        from knet.cli import main
 
         sys.argv = ["knet", *arguments]
         main()
@@ -146,18 +148,56 @@ def limit_memory(more_mb: int) -> Fault:
     def fault(folder: Path) -> None:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         limit = pages * resource.getpagesize() + more_mb * 2**20
-        signal.alarm(HANG_SECONDS)  # a library that gets no memory for a thread may wait for ever
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
     return fault
 
 
-def random_kill(rng: np.random.Generator, n_events: int, n_bytes: int) -> tuple[Fault | None, float | None]:
-    """Return a random fault in the process, or None and a random share of the time after which the parent kills it."""
+def few_descriptors(n_more: int) -> Fault:
+    """Allow so many open files more than the process has at its start."""
+
+    def fault(folder: Path) -> None:
+        n_open = len(os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (n_open + n_more, n_open + n_more))
+
+    return fault
+
+
+def full_output(number: int) -> Fault:
+    """Let every write to this stream fail, as on a full disk."""
+    return lambda folder: os.dup2(os.open("/dev/full", os.O_WRONLY), number) and None
+
+
+def piped_output(number: int, n_read: int, seconds: float) -> Fault:
+    """Let this stream be a pipe whose reader waits, so that the pipe is full, then takes some bytes and leaves."""
+
+    def fault(folder: Path) -> None:
+        receiver, sender = os.pipe()
+        if os.fork() == 0:
+            os.close(sender)
+            time.sleep(seconds)
+            n_left = n_read
+            while n_left > 0 and (data := os.read(receiver, min(n_left, 2**16))):
+                n_left -= len(data)
+            os._exit(0)
+        os.close(receiver)
+        os.dup2(sender, number)
+        os.close(sender)
+
+    return fault
+
+
+def random_kill(rng: np.random.Generator, n_events: int, n_bytes: int) -> tuple[Fault | None, float | None, int]:
+    """Return a random fault in the process, or None and the share of the time after which the parent sends a signal."""
     match rng.integers(3):
         case 0:
-            return kill_at_event(int(rng.integers(1, n_events + 1))), None
+            return kill_at_event(int(rng.integers(1, n_events + 1))), None, 0
         case 1:
-            return limit_files(int(rng.integers(0, max(2, n_bytes))), kill=True), None
+            return limit_files(int(rng.integers(0, max(2, n_bytes))), kill=True), None, 0
         case _:
-            return None, float(rng.random())
+            return None, float(rng.random()), [signal.SIGKILL, signal.SIGTERM, signal.SIGINT][rng.integers(3)]
+
+
+def random_interrupt(rng: np.random.Generator, n_events: int, n_bytes: int) -> tuple[Fault | None, float | None, int]:
+    """Return a random share of the time after which the parent interrupts the process, as Ctrl-C does."""
+    return None, float(rng.random()), signal.SIGINT

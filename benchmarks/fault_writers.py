@@ -60,6 +60,21 @@ def is_image(path: Path) -> bool:
     return path.read_bytes().endswith(b"IEND\xaeB`\x82")
 
 
+def is_whole(path: Path) -> bool:
+    """Return whether a file that a command wrote is whole; the end of its name says how to read it."""
+    from knet.tables.formats import READ
+    from knet.tables.read import Source
+
+    if path.suffix in READ:
+        with Source(str(path)) as source:
+            return len(source.read()) > 0
+    checks = {".safetensors": is_model, ".html": is_page, ".htm": is_page, ".onnx": is_graph, ".png": is_image}
+    ends = {".svg": b"</svg>", ".pdf": b"%%EOF"}
+    return (
+        checks[path.suffix](path) if path.suffix in checks else path.read_bytes().rstrip().endswith(ends[path.suffix])
+    )
+
+
 @dataclass(frozen=True)
 class Writer:
     """A command, its outputs with their checks, and its share of the kills."""
@@ -111,13 +126,33 @@ WRITERS = {
     "predict .npz": _predict(".npz"),
     "embed .npy": Writer("embed m.safetensors new.csv -o psi.npy".split(), {"psi.npy": has_rows(N_NEW)}),
     "report": Writer("report m.safetensors data.csv -o page.html --n-refits 0".split(), {"page.html": is_page}),
+    "drift": Writer("drift m.safetensors new.csv -o drift.csv".split(), {"drift.csv": has_rows(3)}, 0.5),
+    "stability": Writer(
+        "stability m.safetensors data.csv -o stable.csv --n-refits 1".split(), {"stable.csv": has_rows(2)}, 0.3
+    ),
+    "predict .xlsx": Writer("predict m.safetensors data.csv -o labels.xlsx".split(), {"labels.xlsx": is_whole}, 0.5),
+    "refit": Writer(
+        "refit m.safetensors data.csv -o again.safetensors --labels again.csv".split(),
+        {"again.safetensors": is_model, "again.csv": has_rows(N_ROWS)},
+        0.3,
+    ),
+    "compare": Writer(
+        "compare m.safetensors m.safetensors data.csv -o moves.csv".split(), {"moves.csv": has_rows(2)}, 0.3
+    ),
     "export": Writer("export m.safetensors -o m.onnx".split(), {"m.onnx": is_graph}, 0.3),
     "scan": Writer(
-        "scan data.csv --to 3 -o scan.csv --plot scan.png".split(),
+        "scan data.csv --max-clusters 3 -o scan.csv --plot scan.png".split(),
         {"scan.csv": has_rows(2), "scan.png": is_image},
         0.5,
     ),
 }
+
+PRINTERS = [  # commands whose results go to standard output
+    "predict m.safetensors new.csv --proba --score".split(),
+    ["fit", "data.csv", "-c", "2", *QUICK],
+    "scan data.csv --max-clusters 3".split(),
+    "info m.safetensors".split(),
+]
 
 
 def model_arguments() -> list[str]:

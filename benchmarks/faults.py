@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -19,8 +20,23 @@ import numpy as np
 
 import knet
 from benchmarks import fault_dask
-from benchmarks.fault_runs import count_events, limit_files, limit_memory, random_kill, run, start, wait
-from benchmarks.fault_writers import OLD, WRITERS, Writer, make_inputs, model_arguments
+from benchmarks.fault_python import COLUMNS as PYTHON_COLUMNS
+from benchmarks.fault_python import processes, python_interrupts
+from benchmarks.fault_runs import (
+    Fault,
+    count_events,
+    few_descriptors,
+    full_output,
+    limit_files,
+    limit_memory,
+    piped_output,
+    random_interrupt,
+    random_kill,
+    run,
+    start,
+    wait,
+)
+from benchmarks.fault_writers import OLD, PRINTERS, WRITERS, Writer, make_inputs, model_arguments
 from benchmarks.reliability_page import markdown, write_section
 from benchmarks.soak import soak
 
@@ -50,30 +66,65 @@ def measure(writer: Writer, folder: Path) -> tuple[float, int, int]:
 
 def kills(folder: Path, n_kills: int, seed: int) -> list[Row]:
     """Kill every writer at random moments, file operations and bytes; count lost files and what stays behind."""
+    return _stop_writers(folder, n_kills, seed, random_kill)
+
+
+def interrupts(folder: Path, n_interrupts: int, seed: int) -> list[Row]:
+    """Interrupt every writer at random moments, as Ctrl-C does."""
+    return _stop_writers(folder, n_interrupts, seed, random_interrupt)
+
+
+def _stop_writers(
+    folder: Path, n_stops: int, seed: int, draw: Callable[..., tuple[Fault | None, float | None, int]]
+) -> list[Row]:
     shares, table = sum(writer.share for writer in WRITERS.values()), []
     for name, writer in WRITERS.items():
         seconds, n_events, n_bytes = measure(writer, folder)
-        total, killed, lost, unclean = max(1, round(n_kills * writer.share / shares)), 0, 0, 0
+        total, stopped, lost, unclean = max(1, round(n_stops * writer.share / shares)), 0, 0, 0
         number = 0
-        while killed < total and number < 3 * total:
+        while stopped < total and number < 3 * total:
             rng = np.random.default_rng([seed, number])
             number += 1
             with_old = bool(rng.random() < 0.5)
             arguments = writer.prepare(folder, with_old=with_old)
-            fault, share = random_kill(rng, n_events, n_bytes)
+            fault, share, signal_number = draw(rng, n_events, n_bytes)
             child = start(arguments, folder, fault)
             if share is not None:
                 time.sleep(share * seconds)
-                os.kill(child, [signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT][rng.integers(4)])
+                os.kill(child, signal_number)
             ended = wait(child, folder)
-            killed += ended.code != 0
+            stopped += ended.code != 0
             unclean += report_unclean(name, number, ended.is_clean, ended.text)
             for output in writer.damaged(folder, with_old=with_old):
                 lost += 1
                 print(f"lost: {name} {output} in fault {number - 1} {writer.log[-1:]}", file=sys.stderr)
         run(writer.prepare(folder, with_old=True), folder)
         hidden = len(list(folder.glob(".*.unfinished")))
-        table.append([name, killed, lost, unclean, hidden, f"{seconds:.1f} s"])
+        table.append([name, stopped, lost, unclean, hidden, f"{seconds:.1f} s"])
+        print(table[-1], flush=True)
+    return table
+
+
+def streams(folder: Path, n_faults: int, seed: int) -> list[Row]:
+    """Give writers few descriptors; put full disks and pipes that are full or end early behind what others print."""
+    table: list[Row] = []
+    for name in ("few descriptors", "full disk behind a stream", "pipe that is full or ends early"):
+        total, ends, lost, unclean = max(1, n_faults // 3), Counter[int](), 0, 0
+        for number in range(total):
+            rng = np.random.default_rng([seed, number])
+            writer = list(WRITERS.values())[number % len(WRITERS)]
+            if name == "few descriptors":
+                ended = run(writer.prepare(folder, with_old=True), folder, few_descriptors(int(rng.integers(0, 6))))
+                lost += len(writer.damaged(folder, with_old=True))
+            else:
+                stream, words = int(rng.integers(1, 3)), PRINTERS[number % len(PRINTERS)]
+                fault = full_output(stream)
+                if name.startswith("pipe"):
+                    fault = piped_output(stream, int(2 ** rng.uniform(0, 20)), float(rng.uniform(0, 0.5)))
+                ended = run(words, folder, fault)
+            ends[ended.code] += 1
+            unclean += report_unclean(f"{name}, {writer.arguments[0]}", number + 1, ended.is_clean, ended.text)
+        table.append([name, total, ends[0], ends[2], ends[141], lost, unclean])
         print(table[-1], flush=True)
     return table
 
@@ -161,13 +212,25 @@ def races(folder: Path, n_pairs: int, seed: int) -> list[Row]:
     return table
 
 
-MUST_BE_ZERO = {"files lost or partial", "files partial", "parts lost or partial"}
+MUST_BE_ZERO = {
+    "files lost or partial",
+    "files partial",
+    "parts lost or partial",
+    "other errors",
+    "changed",
+    "other results",
+}
 UNCLEAR = "ends without a clear message"
 KILLS = ["command", "kills", "files lost or partial", UNCLEAR, "hidden files after the next run", "a whole run"]
 DISKS = ["command", "limit of file sizes", "full disk", "read-only disk", "files lost or partial", UNCLEAR]
 MEMORY = ["command", "runs", "finished", "ended or stopped by a library", "files lost or partial", UNCLEAR]
+STREAMS = ["fault", "runs", "finished", "refused", "ended by the pipe", "files lost or partial", UNCLEAR]
 PARTS: dict[str, tuple[Callable[[Path, int, int], list[Row]], list[str], float]] = {
     "kills": (kills, KILLS, 1.0),
+    "interrupts": (interrupts, [word.replace("kills", "interrupts") for word in KILLS], 0.5),
+    "python": (python_interrupts, PYTHON_COLUMNS, 0.5),
+    "streams": (streams, STREAMS, 0.1),
+    "processes": (processes, ["start of the processes", "processes", "other results"], 0.01),
     "disks": (disks, DISKS, 0.1),
     "memory": (memory, MEMORY, 0.1),
     "races": (races, ["command", "pairs without --force", "exactly one created the file", "files partial"], 0.1),

@@ -1,4 +1,4 @@
-"""Attack the readers and the fit with hostile inputs: `python -m benchmarks.fuzz [--cases N] [--seed S]`.
+"""Attack readers, writers, fits and commands with hostile inputs: `python -m benchmarks.fuzz [--cases N] [--seed S]`.
 
 Every input is made from its kind and a seed, and a failure is printed with the command that repeats it:
 `python -m benchmarks.fuzz --replay csv:17`. The cases run in child processes, so that a crash is counted as well.
@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -20,11 +20,33 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks.fuzz_cases import CASES, SHARES, model_bytes
+from benchmarks.fuzz_commands import hostile_commands
+from benchmarks.fuzz_fits import hostile_calls, hostile_parameters, hostile_rows
+from benchmarks.fuzz_models import model_bytes, model_crafted, model_raw
+from benchmarks.fuzz_tables import table_crafted, table_raw, text_file, writers
 from benchmarks.memory import peak_mb
 from benchmarks.reliability_page import write_section
 
-SLOW_SECONDS = 30.0  # a case that takes longer is a failure
+Case = Callable[[np.random.Generator, Path], bool]
+
+SLOW_SECONDS = 30.0  # of processor time; a case that takes longer is a failure
+HANG_SECONDS = 180.0  # without an answer; then the process is ended, and the case is a failure
+
+# A case returns True if the input was accepted, and False if it was refused by an error that the documentation names.
+# It raises anything else: an `UnsoundError`, or an error of another type. Each has its share of the inputs.
+CASES: dict[str, Case] = {
+    "model-raw": model_raw,
+    "model-crafted": model_crafted,
+    "text": text_file,
+    "table-raw": table_raw,
+    "table-crafted": table_crafted,
+    "writers": writers,
+    "rows": hostile_rows,
+    "parameters": hostile_parameters,
+    "calls": hostile_calls,
+    "commands": hostile_commands,
+}
+SHARES = dict(zip(CASES, (0.2, 0.25, 0.15, 0.1, 0.1, 0.08, 0.03, 0.03, 0.03, 0.03), strict=True))
 
 
 @dataclass
@@ -66,9 +88,12 @@ def run_kind(kind: str, seeds: Sequence[int]) -> Iterator[tuple[int, str, float]
         process.start()
         sender.close()
         try:
-            while (message := receiver.recv()) is not None:
+            while receiver.poll(HANG_SECONDS) and (message := receiver.recv()) is not None:
                 left.pop(0)
                 yield message
+            if left:
+                process.kill()
+                yield left.pop(0), f"no answer after {HANG_SECONDS:.0f} s", HANG_SECONDS
         except EOFError:
             process.join()
             yield left.pop(0), f"the process died with code {process.exitcode}", 0.0

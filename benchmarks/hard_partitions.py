@@ -112,11 +112,17 @@ def follow(name: str, seed: int = 0) -> dict[str, float]:
     order = np.random.default_rng(seed).permutation(len(X))
     train, new = order[: 3 * len(X) // 4], order[3 * len(X) // 4 :]
 
-    def given(prepared: Prepared, n_clusters: int, sigma_scale: float, rng: np.random.RandomState) -> Start:
+    def given(
+        prepared: Prepared, n_clusters: int, sigma_scale: float, rng: np.random.RandomState, *_: object, **__: object
+    ) -> Start:
         start = choose_start(prepared, 2, sigma_scale, rng)  # few clusters are faster, and the choice is not used
-        return replace(start, labels=y[train][start.rows])
+        return replace(start, labels=y[train][start.rows], votes=None)
 
-    with patch.object(estimator, "choose_start", given), warnings.catch_warnings(action="ignore"):
+    def as_they_are(X: np.ndarray, counted: np.ndarray | None, **_: object) -> np.ndarray | None:
+        return counted  # y has the order of the rows
+
+    changes = patch.multiple(estimator, choose_start=given, ordered_by_content=as_they_are)
+    with changes, warnings.catch_warnings(action="ignore"):
         model = KNet(len(set(y)), random_state=seed).fit(X[train])
     return {"training": ari(y[train], model.labels_), "new": ari(y[new], model.predict(X[new]))}
 

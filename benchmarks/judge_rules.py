@@ -27,7 +27,7 @@ from knet.metrics import ari, rand_index
 from knet.prepare.scaling import learn_scaling
 from knet.prepare.training_rows import MAX_ROWS
 from knet.start import columns
-from knet.start.candidates import METHODS, Pool
+from knet.start.candidates import Pool
 from knet.start.choice import choose_from
 from knet.start.judge import Judge, Verdict, choose
 from knet.threads import one_blas_thread
@@ -184,7 +184,7 @@ def measure(X: Floats, truth: Labels, seed: int) -> Candidates:
     n_clusters = len(np.unique(truth[known]))
     with one_blas_thread():
         pool, judge = pool_and_judge(X, n_clusters, rng)
-        made = {method: pool.partition(method, n_clusters) for method in METHODS}
+        made = pool.partitions(n_clusters)
         made = {method: own for method, own in made.items() if np.bincount(own, minlength=n_clusters).all()}
         verdicts = [judge.measure(own) for own in made.values()]
     scores = np.array([ari(truth[known], own[known]) for own in made.values()])
@@ -194,7 +194,7 @@ def measure(X: Floats, truth: Labels, seed: int) -> Candidates:
 def pool_and_judge(X: Floats, n_clusters: int, rng: np.random.RandomState) -> tuple[Pool, Judge]:
     """Return what makes the candidates and what measures them, as in a fit."""
     rows = columns.comparable_columns(X, rng)
-    pool = Pool(rows, n_clusters, int(rng.randint(2**31 - 1)))
+    pool = Pool(rows, [n_clusters], int(rng.randint(2**31 - 1)))
     return pool, Judge(rows, pool.near)
 
 
