@@ -21,6 +21,7 @@ extensions = [
     "local_links",
     "mathml",
     "repository_pages",
+    "sample_report",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -69,6 +70,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "knet"
 html_static_path = ["_static"]
+html_extra_path = ["generated/extra"]
 html_css_files = ["knet.css"]
 html_favicon = "_static/knet.svg"
 html_math_renderer = "mathml"

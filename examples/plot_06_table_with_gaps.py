@@ -38,12 +38,10 @@ table.loc[rng.choice(400, 20, replace=False), "spent"] = np.nan
 print(table.head().to_string(index=False))
 
 # %%
-# Missing values are replaced by the median, categories become 0/1 columns, dates become days. The identifier is
-# left out by itself.
+# Missing values stay missing, categories become 0/1 columns that count together as one column, dates become days.
+# The identifier is left out.
 
-recipe = Recipe(columns=list(table.columns[1:]), impute="median", one_hot=True, dates=True).set_output(
-    transform="pandas"
-)
+recipe = Recipe(columns=list(table.columns[1:]), one_hot=True, dates=True).set_output(transform="pandas")
 pipeline = make_pipeline(recipe, KNet(n_clusters=3, random_state=0)).fit(table)
 model = pipeline[-1]
 print("columns:", list(recipe.get_feature_names_out()))
@@ -59,4 +57,4 @@ plt.show()
 # %%
 # Saved with its recipe, the model labels files: ``knet predict customers.safetensors new.csv -o labels.csv``.
 
-model.save(Path(tempfile.mkdtemp()) / "customers.safetensors", recipe=recipe)
+model.save(Path(tempfile.mkdtemp()) / "customers.safetensors")
