@@ -31,7 +31,7 @@ def blobs(centers=3, n=150, seed=0):
 @pytest.mark.filterwarnings("ignore::knet.exceptions.KNetDataWarning")
 def test_a_grid_search_needs_no_scoring_and_finds_the_number_of_clusters():
     folds = KFold(2, shuffle=True, random_state=0)
-    for X in (blobs(seed=1)[0], make_moon(300, random_state=0)[0]):
+    for X in (blobs(seed=1)[0], make_moon(300, random_state=0)[0], load_wine().data):
         expected = knet.scan(X, 5, random_state=0).best
         search = GridSearchCV(KNet(max_iter=3, random_state=0), {"n_clusters": [2, 3, 4]}, cv=folds).fit(X)
         assert search.best_params_ == {"n_clusters": expected}

@@ -41,7 +41,7 @@ LAST_MAX = 60  # clusters that are compared by default if there may be more; the
 SCAN_ROWS = 2000  # rows on which numbers are compared, at most
 GAIN_WEIGHT = 2.0  # of the gain, against a jump in log conductance
 AVERAGE_HOLDS = 1.0  # standard errors by which borders hold on average if the likelihood speaks for them
-RANK = 10.0  # a step in the score from a guess to a plausible number, and from one clear number to the next
+RANK = 10.0  # a step in the score from one number whose borders hold to the next; values differ by less
 NEAR_END = 0.75  # of the numbers that were compared: if the best one lies beyond, there may be more groups
 
 
@@ -324,8 +324,8 @@ def about_number(n_clusters: int, verdict: str, border: Border) -> str:
 def value_of(X: Floats, labels: Labels, rng: np.random.RandomState, *, shares_unit: bool = False) -> float:
     """Return the value of a partition of prepared rows, for `KNet.score`; 0 for a single cluster.
 
-    It is the value by which numbers of clusters compete. Clusters with clear borders rank above others, more of them
-    above fewer, and a plausible partition ranks above a guess.
+    It is the value by which numbers of clusters compete. As in `best_number`, clusters with clear borders rank above
+    others, then those with almost clear borders, and more of them above fewer.
     """
     groups = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     c = int(groups.max()) + 1
@@ -337,5 +337,5 @@ def value_of(X: Floats, labels: Labels, rng: np.random.RandomState, *, shares_un
         judge = Judge(columns, pool.near, shares_unit=shares_unit)
         following = choose_from(pool, judge, c + 1).verdict
         border = weakest_border(judge.graph, groups, JUDGE_NEIGHBORS)
-        rank = {"clear": c, "plausible": 1, "a guess": 0}[border.verdict]
+        rank = LAST_MAX + c if border.verdict == "clear" else c if border.is_almost_clear else 0
         return RANK * rank + _value(judge.measure(groups), following, c, judge)
