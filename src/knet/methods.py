@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Floats
+from knet.arrays import Floats, Rows, RowsLike
 from knet.model.drift import Drift, drift
 from knet.model.levels import join_clusters
 from knet.model.naming import PLAIN, Naming
@@ -41,7 +41,7 @@ class FurtherMethods:
         """What the model does to columns: "standard", "common" if all are divided by the same number, or "none"."""
         return cast("KNet", self).predictor_.scaling.kind
 
-    def _admit(self, X: Any) -> Any:
+    def _admit(self, X: RowsLike) -> Rows:
         """Return rows as they are, or the numbers of a table if the model has a recipe for it."""
         model = cast("KNet", self)
         check_is_fitted(model)
@@ -68,7 +68,7 @@ class FurtherMethods:
         counts = [*known, model.n_clusters_] if counts is None else counts
         return join_clusters(replace(model.predictor_, naming=PLAIN).assign(rows), model.hierarchy_, counts)
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: object = None) -> float:
         """Return how well the rows X support the predicted clusters; needs no known labels.
 
         The larger, the better: it is the value by which `knet.scan` compares numbers of clusters, on at most 2000 rows,

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ class Rows:
     text_col: str | None
 
     @property
-    def names(self) -> list[Any] | None:
+    def names(self) -> list[object] | None:
         """Return what the report calls the rows: the ids, the text, or both; None if there is neither."""
         ids = [self.cells[name].to_pylist() for name in self.recipe.ids]
         texts = [] if self.text_col is None else self.cells[self.text_col].to_pylist()

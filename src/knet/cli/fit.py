@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -18,6 +18,7 @@ from knet.cli.results import Attempts
 if TYPE_CHECKING:
     from knet.cli.columns import Rows
     from knet.estimator import KNet
+    from knet.parameters import Params
 
 EXAMPLES = (
     "Examples:  knet fit data.csv -o m.safetensors --labels labels.csv --report report.html   |   "
@@ -49,7 +50,7 @@ class TrainingOptions:
     random_state: opt.RandomState = 0
     device: opt.Device = "auto"
 
-    def parameters(self, n_clusters: str, max_clusters: int | None) -> dict[str, Any]:
+    def parameters(self, n_clusters: str, max_clusters: int | None) -> Params:
         """Return the parameters of KNet, except `advanced`, checked before torch is imported."""
         from knet.parameters import check_parameters
 
@@ -135,7 +136,7 @@ def fit(
         raise OSError(" ".join(attempts.errors))
 
 
-def _summarize(model: KNet, rows: Rows, seconds: float) -> dict[str, Any]:
+def _summarize(model: KNet, rows: Rows, seconds: float) -> dict[str, object]:
     """Return the summary of a fit."""
     import numpy as np
 

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +31,7 @@ def label_table(
     results: Sequence[str],
     reject: float | None,
     target: str | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Write the results (label, levels, proba, score, embedding) batch by batch; return the summary."""
     model, recipe = load_light_model(task.model)
     model.predictor.threshold(reject)  # an error before anything is written
@@ -119,7 +118,7 @@ def label_folder(
     run: RunOptions,
     results: Sequence[str],
     reject: float | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Label many files, one output file per part; parts that an earlier run finished are skipped."""
     from knet.dask import files  # an error if Dask is not installed
 

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -19,7 +18,7 @@ def say(text: str) -> None:
         typer.echo(printable(text), err=True)
 
 
-def print_summary(summary: Mapping[str, Any], *, as_json: bool, to_stderr: bool = True) -> None:
+def print_summary(summary: Mapping[str, object], *, as_json: bool, to_stderr: bool = True) -> None:
     """Print a summary as JSON to standard output, or as a list of lines, by default to standard error."""
     if as_json:
         typer.echo(json.dumps(summary))
@@ -29,7 +28,7 @@ def print_summary(summary: Mapping[str, Any], *, as_json: bool, to_stderr: bool 
         (say if to_stderr else typer.echo)(printable(f"{name:<{width}}  {_as_text(value)}"))
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, list):

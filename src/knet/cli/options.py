@@ -139,7 +139,7 @@ class RunOptions:
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command as Typer should see it: with the fields of each group in the place of the group."""
 
-    def parameters(owner: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    def parameters(owner: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(owner, eval_str=True).parameters
 
     groups: dict[str, Any] = {

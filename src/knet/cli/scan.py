@@ -6,7 +6,7 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
@@ -76,7 +76,7 @@ def scan(
     print_summary(summary, as_json=run.as_json)
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> object:
     """Return a number with at most four decimals; other values stay as they are."""
     return round(value, 4) if isinstance(value, float) else value
 

@@ -17,12 +17,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
+
+from knet.arrays import Json
 
 try:
     from distributed import CancelledError, Client, Future, KilledWorker, LocalCluster, as_completed
@@ -69,7 +70,7 @@ class Job:
     threads: int
 
     @property
-    def stamp(self) -> dict[str, Any]:
+    def stamp(self) -> dict[str, Json]:
         """Return the facts that must be equal in all files of a folder."""
         return {
             "model": self.ref.fingerprint,
@@ -170,7 +171,7 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
     _claim(stamp, job)
 
 
-def _contents(found: Mapping[str, Any], different: set[str], job: Job) -> str:
+def _contents(found: Mapping[str, Json], different: set[str], job: Job) -> str:
     """Return what a folder of another job contains, and what to do."""
     advice = "Choose another folder, or use --force to replace them."
     if "model" in different:
@@ -200,7 +201,7 @@ def remove_stale(parts: list[FilePart]) -> None:
                 path.unlink()
 
 
-def _metadata(path: Path) -> dict[str, Any]:
+def _metadata(path: Path) -> dict[str, Json]:
     """Return the facts that knet wrote into an output file; none if there is no file, or knet did not write it."""
     try:
         return dict(json.loads((pa_parquet.read_metadata(path).metadata or {}).get(KEY, b"{}")))
@@ -226,7 +227,7 @@ def label_part(part: FilePart, job: Job) -> Done:
         return _write(part, job, origin)
 
 
-def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
+def _write(part: FilePart, job: Job, origin: Mapping[str, Json]) -> Done:
     """Write the labels of a file part, and its origin, number of rows and cluster sizes into the metadata."""
     predictor = job.ref.load().predictor
     recipe, unseen, looked_at = job.recipe, Counter[str](), list[Moments]()

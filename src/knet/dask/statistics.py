@@ -1,14 +1,14 @@
 """Statistics over all rows of a Dask collection: the clusters' sizes and means, and drift from the training rows."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import dask
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats
-from knet.dask.lazy import LazyModel, blocks_of, merge_tree
+from knet.arrays import Floats, RowsLike
+from knet.dask.lazy import Lazy, LazyModel, blocks_of, merge_tree
 from knet.model.blocks import ModelOrPath, ModelRef, in_slices, light_model
 from knet.model.drift import Drift, Moments
 
@@ -53,7 +53,7 @@ class Summary:
         )
 
 
-def summarize(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Summary:
+def summarize(model: ModelOrPath, X: Lazy, *, threads: int = 1, device: str = "cpu") -> Summary:
     """Return sizes, means and standard deviations of the clusters over all rows, in one pass.
 
     Parameters are those of `predict`.
@@ -61,7 +61,7 @@ def summarize(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cp
     return Summary.of(_moments(LazyModel(model, X, threads, device)))
 
 
-def drift(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Drift:
+def drift(model: ModelOrPath, X: Lazy, *, threads: int = 1, device: str = "cpu") -> Drift:
     """Compare rows with the training rows, in one pass; parameters are those of `predict`."""
     light = light_model(model)
     is_plain = light.predictor.naming.is_plain
@@ -75,5 +75,5 @@ def _moments(lazy: LazyModel) -> Moments:
     return found
 
 
-def _block_moments(block: Any, ref: ModelRef, dtype: str, threads: int) -> Moments:
+def _block_moments(block: RowsLike, ref: ModelRef, dtype: str, threads: int) -> Moments:
     return Moments.merge(in_slices(block, ref, dtype, threads, Moments.of_block))

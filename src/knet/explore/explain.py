@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats, Labels
+from knet.arrays import Floats, Frame, Labels, RowsLike
 from knet.estimator import KNet
 from knet.explore.display import html_table, text_table, to_frame
 from knet.explore.features import Feature, describe_columns, importance
@@ -57,7 +56,7 @@ class Explanation:
     labels: Labels
     contributions: Floats
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return the rules as a pandas DataFrame: cluster, n_rows, rule, covers, purity."""
         return to_frame({name: [row[j] for row in self._table()] for j, name in enumerate(HEADER)})
 
@@ -78,7 +77,7 @@ class Explanation:
 HEADER = ("cluster", "n_rows", "rule", "covers", "purity")
 
 
-def explain(model: KNet, X: Any, *, max_rows: int = 1000, random_state: int = 0) -> Explanation:
+def explain(model: KNet, X: RowsLike, *, max_rows: int = 1000, random_state: int = 0) -> Explanation:
     """Explain the clusters of X: a rule for each of them, and the contribution of each column to each row.
 
     Parameters

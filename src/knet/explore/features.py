@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
-from knet.arrays import Floats, Labels
+from knet.arrays import Floats, Json, Labels
 from knet.estimator import KNet
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -137,7 +136,7 @@ def describe_columns(model: KNet, X: Floats) -> list[Feature]:
     ]
 
 
-def _stored_features(stored: Any, X: Floats) -> list[Feature]:
+def _stored_features(stored: Json, X: Floats) -> list[Feature]:
     """Return the columns of the table that `knet.tables` stored with a model; none if they are damaged or missing."""
     found: list[Feature] = []
     start = 0

@@ -4,13 +4,12 @@ The time to draw a sample does not grow with the number of rows: at most `POOL_R
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Floats, Labels
+from knet.arrays import Floats, Labels, RowsLike
 from knet.estimator import KNet
 from knet.rows.dense import dense_rows
 from knet.rows.kinds import take_rows
@@ -58,7 +57,7 @@ class Sample:
 
 
 def sample_rows(
-    model: KNet, X: Any, max_rows: int, *, random_state: int = 0, labels: ArrayLike | None = None
+    model: KNet, X: RowsLike, max_rows: int, *, random_state: int = 0, labels: ArrayLike | None = None
 ) -> Sample:
     """Return about `max_rows` rows of X at most: from each cluster in proportion to its size, and at least three.
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 
-from knet.arrays import Floats, Labels
-from knet.estimator import KNet
+from knet.arrays import Floats, Frame, Labels
+from knet.estimator import KNet, RandomState
 from knet.explore.display import html_table, text_table, to_frame
 from knet.metrics import rand_index
 from knet.parameters import check_parameters
@@ -57,7 +56,7 @@ class Scan:
     advice: str
     table: list[NumberRow]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return the table as a pandas DataFrame, with the number of clusters as the index."""
         names = list(self.table[0]) if self.table else ["n_clusters"]
         rows = [list(row.values()) for row in self.table]
@@ -91,7 +90,7 @@ def scan(
     metric: str = "euclidean",
     n_resamples: int = 0,
     n_jobs: int | None = None,
-    random_state: Any = None,
+    random_state: RandomState = None,
     verbose: int = 0,
 ) -> Scan:
     """Compare numbers of clusters: which the rows support, how well, and why.

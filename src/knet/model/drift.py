@@ -10,12 +10,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats, row_blocks
+from knet.arrays import Floats, Rows, row_blocks
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.model.certainty import DOUBTFUL
 from knet.model.predictor import Predictor
 from knet.model.reference import RARE, chance_of, spread_rows
-from knet.rows.dense import Rows, dense_rows
+from knet.rows.dense import dense_rows
 
 FAR_MORE = 10  # times the expected share: less is no reason to disturb anybody, however many rows prove it
 CHANCE = 1e-6  # of a false alarm: every call of `predict` is a test

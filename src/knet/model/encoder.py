@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from knet.arrays import Floats
+from knet.arrays import AnyArray, Floats
 
 LARGEST = 1e18  # of a hidden layer: its products with the weights of any model file are finite in single precision
 
@@ -30,7 +30,7 @@ class RowEncoder(Protocol):
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the same encoder in another precision."""
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, AnyArray]:
         """Return the arrays by name, as a model file stores them."""
 
 
@@ -54,7 +54,7 @@ class RowMLP:
     in_threads = True
 
     @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[Any]]) -> Self:
+    def from_state(cls, state: Mapping[str, AnyArray]) -> Self:
         """Return the network with the arrays of `state`."""
         n_layers = sum(name.startswith("weights.") for name in state)
         state = {name: np.ascontiguousarray(value) for name, value in state.items()}  # one layout, so that bits repeat
@@ -64,7 +64,7 @@ class RowMLP:
             biases=tuple(state[f"biases.{layer}"] for layer in range(n_layers)),
         )
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, AnyArray]:
         """Return the arrays by name, as a model file stores them."""
         weights = {f"weights.{layer}": W for layer, W in enumerate(self.weights)}
         biases = {f"biases.{layer}": b for layer, b in enumerate(self.biases)}

@@ -7,17 +7,16 @@ import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import sklearn
 import torch
-from numpy.typing import NDArray
 from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from knet.advanced import Advanced
+from knet.arrays import AnyArray, Json
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
 from knet.files import check_new, write_whole
@@ -32,7 +31,7 @@ UNSAVED = "not stored in the model file; set it again"  # value of a parameter t
 
 
 def save(
-    model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = None, *, overwrite: bool = False
+    model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Json] | None = None, *, overwrite: bool = False
 ) -> None:
     """Write a fitted model to `path`, completely or not at all; the file contains no training rows.
 
@@ -126,7 +125,7 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, devi
     return _restore_model(header, restore_predictor(header, arrays, on_device(psi, device)), encoder)
 
 
-def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.Module | None) -> KNet:
+def _restore_model(header: Mapping[str, Json], predictor: Predictor, encoder: nn.Module | None) -> KNet:
     """Return an estimator in its fitted state."""
     params = header["params"] | {name: None if name in OPTIONAL else UNSAVED for name in header["unsaved"]}
     if "encoder" in header["unsaved"]:
@@ -156,7 +155,11 @@ def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.
 
 
 def _restore_encoder(
-    kind: str, state: Mapping[str, NDArray[Any]], module: nn.Module | None, dtype: np.dtype[Any], path: Any
+    kind: str,
+    state: Mapping[str, AnyArray],
+    module: nn.Module | None,
+    dtype: np.dtype[np.floating],
+    path: str | os.PathLike[str],
 ) -> RowEncoder:
     """Return the encoder with its weights; a user's own module must be given."""
     if kind == "mlp":
@@ -172,7 +175,7 @@ def _restore_encoder(
     return TorchEncoder(net, torch.device("cpu"))
 
 
-def _plain_params(model: KNet) -> tuple[dict[str, Any], list[str]]:
+def _plain_params(model: KNet) -> tuple[dict[str, Json], list[str]]:
     """Return the constructor parameters that JSON can store, and the names of the others."""
     params, plain = model.get_params(deep=False), {}
     params["device"] = str(params["device"])

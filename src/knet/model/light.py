@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from knet.arrays import Floats
+from knet.arrays import AnyArray, Floats, Json, Rows, RowsLike
 from knet.exceptions import ModelFileError
 from knet.model.certainty import Certainty
 from knet.model.drift import Drift, drift, warn_if_foreign
@@ -51,8 +51,8 @@ class LightModel:
 
     predictor: Predictor
     names: tuple[str, ...] | None
-    facts: dict[str, Any] = field(repr=False)
-    extra: dict[str, Any] = field(repr=False)
+    facts: dict[str, Json] = field(repr=False)
+    extra: dict[str, Json] = field(repr=False)
     levels: list[int] = field(repr=False)
     hierarchy: list[list[int]] = field(repr=False)
 
@@ -112,7 +112,7 @@ class LightModel:
         """Return how familiar each row is: the log of its mean kernel value to the training rows, at most 0."""
         return self.predictor.familiarity(self._rows(X))
 
-    def _rows(self, X: Any, dtype: DTypeLike | None = None) -> Any:
+    def _rows(self, X: RowsLike, dtype: DTypeLike | None = None) -> Rows:
         """Return rows as a finite array or CSR matrix; from a table, take the model's columns by name, in any order."""
         X = admit_table(X, self.extra.get("table"), self.n_features, self.names)
         rows = to_numbers(X, self.names, dtype=dtype, min_rows=0, gaps=self.predictor.preparation.gaps is not None)
@@ -162,13 +162,13 @@ def needs_module(path: str | os.PathLike[str]) -> ModelFileError:
 
 
 def _facts(
-    number: Mapping[str, Any],
-    params: Mapping[str, Any],
+    number: Mapping[str, Json],
+    params: Mapping[str, Json],
     n_train: int,
-    history: list[dict[str, Any]],
+    history: list[dict[str, Json]],
     best_iter: int,
     sigma: float,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Return the main facts of a fitted model; hsic is that of the kept iteration, None if it is the start."""
     return {
         "n_clusters": number["best"],
@@ -182,12 +182,12 @@ def _facts(
     }
 
 
-def encoder_state(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def encoder_state(arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
     """Return the arrays of the encoder, by their names in it."""
     return {name.removeprefix(ENCODER): value for name, value in arrays.items() if name.startswith(ENCODER)}
 
 
-def restore_predictor(header: Mapping[str, Any], arrays: Mapping[str, Any], encoder: RowEncoder) -> Predictor:
+def restore_predictor(header: Mapping[str, Json], arrays: Mapping[str, AnyArray], encoder: RowEncoder) -> Predictor:
     """Return the predictor of a model file."""
     return Predictor(
         preparation=Preparation(

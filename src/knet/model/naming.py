@@ -8,12 +8,12 @@ split gives a new label to one side of a cluster. Labels are never used again. N
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Self, TypedDict
+from typing import Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats, Labels, squared_distances
+from knet.arrays import Floats, Json, Labels, squared_distances
 
 MAX_LABELS = 2**20  # larger labels would make memberships of very many columns
 MAX_EDITS = 1000  # splits of a model
@@ -62,7 +62,7 @@ class Naming:
         return {"labels": list(self.labels), "names": names, "edits": list(self.edits), "n_used": self.n_used}
 
     @classmethod
-    def from_json(cls, stored: Any, n_centers: int, n_places: int) -> Self:
+    def from_json(cls, stored: Json, n_centers: int, n_places: int) -> Self:
         """Return a stored naming, or raise a ValueError if it does not fit the model: it may come from a stranger."""
         if stored is None:
             return cls()

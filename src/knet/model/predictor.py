@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import LOG_FLOOR, Floats, row_blocks, squared_distances
+from knet.arrays import LOG_FLOOR, AnyArray, Floats, Rows, row_blocks, squared_distances
 from knet.exceptions import ZeroRowError
 from knet.model.certainty import MIN_CONFIDENCE, Certainty
 from knet.model.encoder import RowEncoder
@@ -20,11 +20,10 @@ from knet.model.naming import PLAIN, Naming
 from knet.model.reference import Reference
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling
-from knet.rows.dense import Rows
 from knet.rows.numbers import float_dtype
 from knet.threads import in_threads
 
-Filled = TypeVar("Filled", bound=NDArray[Any])
+Filled = TypeVar("Filled", bound=AnyArray)
 
 BLOCK_ROWS = 1024  # rows that pass through the network at a time: their hidden layer stays in a core's cache
 KERNEL_VALUES = 2**20  # values of a block of kernel rows, which should stay in a cache
@@ -78,7 +77,7 @@ class Clusters:
         centers = (self.centers - middle).astype(np.float64)  # double tells near ties apart
         return middle, centers, -0.5 * np.square(centers).sum(1)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the fields alone: what was cached can be made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -280,7 +279,7 @@ class Predictor:
             certainty=self.certainty.astype(single),
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the fields alone: what was cached can be made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 

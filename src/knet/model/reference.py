@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats, Labels
-from knet.rows.dense import Rows, dense_rows
+from knet.arrays import Floats, Labels, Rows
+from knet.rows.dense import dense_rows
 
 REFERENCE_ROWS = 2000  # training rows that describe the columns, at most
 MAX_VALUES, MIN_ROWS = 2**23, 100  # dense values of rows that are looked at; never fewer rows, however wide they are

@@ -1,14 +1,14 @@
 """Encoders that compute with torch: a user's own module, and any network on a GPU."""
 
 import copy
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from torch import nn
 
-from knet.arrays import Floats
+from knet.arrays import AnyArray, Floats
 from knet.model.encoder import RowEncoder, RowMLP
 from knet.train.networks import ResidualMLP
 
@@ -44,7 +44,7 @@ class TorchEncoder:
         """Return the same encoder in another precision."""
         return type(self)(copy.deepcopy(self.net).to(torch_dtype(dtype)), self.device)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, AnyArray]:
         """Return the arrays by name."""
         return {name: value.cpu().contiguous().numpy() for name, value in self.net.state_dict().items()}
 

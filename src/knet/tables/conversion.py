@@ -8,13 +8,14 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from knet.arrays import Json
 from knet.exceptions import ModelFileError
 from knet.rows.kinds import some
 from knet.tables.cells import ALL_DATE_FORMS, MISSING, Column, without
@@ -60,7 +61,7 @@ class Conversion:
         """Return the conversion of a model that was fitted without one: its columns, as numbers."""
         return cls(tuple(Column(name, "number") for name in names))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the conversion as data for a JSON file."""
         return asdict(self)
 
@@ -121,7 +122,7 @@ def _one_hot(values: pa.ChunkedArray, column: Column, unseen: Counter[str] | Non
     return out
 
 
-def kind_of(type_: Any) -> str:
+def kind_of(type_: pa.DataType) -> str:
     """Return what a column of this Arrow type holds: number, flag, category, date or other."""
     types = pa.types
     if types.is_boolean(type_):

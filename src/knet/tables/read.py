@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -62,7 +61,7 @@ class Source(AbstractContextManager["Source"]):
         self.unnamed = [f"unnamed_{j}" for j, name in enumerate(self.file.names) if not name]
         self.names, self.renamed = _unique([name or f"unnamed_{j}" for j, name in enumerate(self.file.names)])
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the file."""
         self.close()
 

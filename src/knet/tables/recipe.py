@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from knet.arrays import Json, RowsLike
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.rows.kinds import admit, table_kind
 from knet.tables.cells import convert, describe_wrong
@@ -89,7 +90,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         self.auto = auto
 
     @classmethod
-    def from_json(cls, data: dict[str, Any], n_features: int | None = None) -> Self:
+    def from_json(cls, data: dict[str, Json], n_features: int | None = None) -> Self:
         """Return a fitted recipe from the output of `to_json`, for example from ``knet.load(path).extra_["table"]``.
 
         With `n_features`, the data are checked first: they have to make so many columns.
@@ -109,12 +110,12 @@ class Recipe(TransformerMixin, BaseEstimator):
         kept.recipe = self
         return kept
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return what was learned as data for a JSON file; ``model.save(path, recipe=recipe)`` stores it."""
         check_is_fitted(self)
         return self.conversion_.to_json()
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: object = None) -> Self:
         """Learn the columns and categories of a table.
 
         Parameters
@@ -146,7 +147,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(table.column_names)
         return self
 
-    def transform(self, X: Any) -> "Converted":
+    def transform(self, X: RowsLike) -> "Converted":
         """Return the rows as numbers, of shape (n_samples, number of output columns).
 
         A model that is fitted on them keeps the recipe: its methods, and those of its file, then accept tables like X.
@@ -173,7 +174,7 @@ class Recipe(TransformerMixin, BaseEstimator):
     def _dialect(self) -> Dialect:
         return Dialect(na=tuple(self.na or ()))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: `name`, or `name=value` for each category."""
         check_is_fitted(self)
         return np.array(self.conversion_.outputs, dtype=object)
@@ -185,7 +186,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _to_arrow(X: Any) -> tuple[pa.Table, list[str]]:
+def _to_arrow(X: RowsLike) -> tuple[pa.Table, list[str]]:
     """Return a table in memory as an Arrow table, and its columns of mixed Python values, which become text cells.
 
     The columns of an array are called x0, x1, ...
@@ -203,7 +204,7 @@ def _to_arrow(X: Any) -> tuple[pa.Table, list[str]]:
     return pa.table({f"x{j}": np.ascontiguousarray(column) for j, column in enumerate(rows.T)}), []
 
 
-def _from_pandas(X: Any) -> tuple[pa.Table, list[str]]:
+def _from_pandas(X: RowsLike) -> tuple[pa.Table, list[str]]:
     """Return a pandas DataFrame as an Arrow table; columns of mixed objects become text cells."""
     names = [str(name) for name in X.columns]
     if repeated := [name for name, count in Counter(names).items() if count > 1]:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from knet.arrays import AnyArray
 from knet.files import whole_file
 from knet.tables.formats import DELIMITERS, check_suffix
 from knet.tables.terminal import TerminalWriter
@@ -79,8 +80,8 @@ class Sink:
         table = pa.concat_tables(self.kept)
         arrays = {name: _to_array(table[name]) for name in table.column_names}
         if self.suffix == ".npy":
-            values = list(arrays.values())
-            np.save(self.handle, values[0] if len(values) == 1 else np.column_stack(values), allow_pickle=False)
+            columns = list(arrays.values())
+            np.save(self.handle, columns[0] if len(columns) == 1 else np.column_stack(columns), allow_pickle=False)
             return
         with zipfile.ZipFile(self.handle, "w") as archive:  # np.savez allows no column called "file"
             for name, values in arrays.items():
@@ -88,9 +89,9 @@ class Sink:
                     np.lib.format.write_array(member, values, allow_pickle=False)
 
 
-def _to_array(column: pa.ChunkedArray) -> Any:
+def _to_array(column: pa.ChunkedArray) -> AnyArray:
     """Return a column as an array; text becomes NumPy's own type for text."""
-    array = column.to_numpy()
+    array: AnyArray = column.to_numpy()
     if array.dtype.kind != "O":
         return array
     text = pc.fill_null(column.cast(pa.string()), "")
@@ -124,7 +125,7 @@ def write_batches(batches: Iterator[pa.Table], path: Path | None, *, force: bool
 
 def _write_to_stdout(batches: Iterator[pa.Table]) -> int:
     """Write rows to standard output as CSV."""
-    stream: Any = sys.stdout.buffer
+    stream = sys.stdout.buffer
     try:
         n_rows = _write_all(batches, None, TerminalWriter(stream) if sys.stdout.isatty() else stream, ".csv")
         stream.flush()
@@ -182,5 +183,5 @@ def check_target(path: Path, *, force: bool) -> None:
         raise PermissionError(f"The folder {folder} cannot be written to.")
 
 
-def _numeric(kind: Any) -> bool:
+def _numeric(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
