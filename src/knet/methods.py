@@ -135,7 +135,8 @@ class FurtherMethods:
         X : array-like of shape (n_samples, n_features)
             Rows.
         n_clusters : int or "auto", optional
-            The number of clusters; by default that of this model, or "auto" if it was found.
+            The number of clusters; by default that of this model, or "auto" if it was found: it then changes only if
+            another number is supported more clearly.
         """
         from knet.explore.refit import refit
 
@@ -166,7 +167,11 @@ class FurtherMethods:
     def stability(
         self, X: ArrayLike, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None
     ) -> Stability:
-        """Return how far refits on other rows and seeds agree, as a `knet.explore.stability.Stability`."""
+        """Return how far refits on other rows and seeds agree, as a `knet.explore.stability.Stability`.
+
+        Each of the `n_refits` uses a random half of X (of at most 2000 rows if there are more), drawn by
+        `random_state`, and makes its own choice of start, kernel width and training rows; `n_jobs` of joblib run them.
+        """
         from knet.explore.stability import stability
 
         return stability(cast("KNet", self), X, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
@@ -183,8 +188,9 @@ class FurtherMethods:
     def explain(self, X: ArrayLike, *, max_rows: int = 1000, random_state: int = 0) -> Explanation:
         """Return what makes each cluster of X: short rules, and the contribution of each column to each row.
 
-        The result is a `knet.explore.explain.Explanation`. Rules are in the units of X. At most `max_rows` rows get
-        contributions.
+        The result is a `knet.explore.explain.Explanation`; `knet.plots.explanation` draws it. X are the rows of the
+        fit, or many others; rules are in their units. At most `max_rows` rows, drawn by `random_state`, get
+        contributions, and fewer if there are very many columns.
         """
         from knet.explore.explain import explain
 

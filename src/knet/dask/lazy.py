@@ -106,15 +106,9 @@ def label(
 class LazyModel:
     """A model together with the collection it is applied to, checked when the graph is built.
 
-    Attributes
-    ----------
-    light : LightModel
-        The part of the model that labels rows, in this process.
-    X : Dask array or DataFrame
-        The rows.
-    settings : tuple
-        The arguments of every task: the model as a node of the graph, which stores it once; the dtype of the numbers
-        that the model receives and returns, by the rules for rows in memory (never half precision); the threads.
+    `light` is the part of the model that labels rows, in this process. `settings` are the arguments of every task: the
+    model as a node of the graph, which stores it once; the dtype of the numbers that the model receives and returns, by
+    the rules for rows in memory (never half precision); the threads.
     """
 
     def __init__(self, model: ModelOrPath, X: Lazy, threads: int, device: str, reject: float | None = None) -> None:

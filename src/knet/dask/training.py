@@ -42,24 +42,12 @@ def sample(X: RowsLike, n_rows: int, *, random_state: RandomState = None) -> Row
 
 @dataclass(frozen=True)
 class Drawn:
-    """The rows of some blocks that have the smallest keys: a uniform sample, since keys are independent of the rows.
+    """The rows of some blocks that have the smallest keys: a uniform sample, since keys are independent of the rows."""
 
-    Attributes
-    ----------
-    keys : ndarray of shape (n,)
-        A random number for every row.
-    positions : ndarray of shape (n,)
-        Positions of the rows in these blocks.
-    rows : ndarray or DataFrame of n rows
-        The rows themselves.
-    n_read : int
-        Number of rows of the blocks.
-    """
-
-    keys: NDArray[np.uint64]
-    positions: NDArray[np.int64]
-    rows: RowsLike
-    n_read: int
+    keys: NDArray[np.uint64]  # a random number for every row
+    positions: NDArray[np.int64]  # of the rows in these blocks
+    rows: RowsLike  # an array or a DataFrame
+    n_read: int  # number of rows of the blocks
 
 
 def _draw(X: RowsLike, size: int, rng: np.random.RandomState) -> Drawn:

@@ -78,24 +78,7 @@ HEADER = ("cluster", "n_rows", "rule", "covers", "purity")
 
 
 def explain(model: KNet, X: RowsLike, *, max_rows: int = 1000, random_state: int = 0) -> Explanation:
-    """Explain the clusters of X: a rule for each of them, and the contribution of each column to each row.
-
-    Parameters
-    ----------
-    model : KNet
-        A fitted model.
-    X : array-like of shape (n_samples, n_features)
-        The rows to explain, in their own units: those of the fit, or many others. Of more than 50,000 a sample is used.
-    max_rows : int, default=1000
-        The maximum number of rows whose contributions are computed; fewer if there are very many columns.
-    random_state : int, default=0
-        Seed of the samples.
-
-    Returns
-    -------
-    Explanation
-        `rules`, `importance` and `contributions`; `knet.plots.explanation` draws them.
-    """
+    """Explain the clusters of X; see `KNet.explain`. Of more than 50,000 rows, a sample is used."""
     drawn = sample_rows(model, X, POOL_ROWS, random_state=random_state)
     features = describe_columns(model, drawn.X)
     most = max(MIN_EXPLAINED_ROWS, MAX_PREDICTIONS // (MIN_ORDERS * (1 + len(features))))

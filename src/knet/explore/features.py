@@ -18,24 +18,12 @@ KINDS = {"number": "", "flag": "flag", "category": "category", "date": "date"}  
 
 @dataclass(frozen=True)
 class Feature:
-    """A column of the table, and the columns of the model that stand for it.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the table.
-    kind : {"number", "whole", "binary", "flag", "category", "date"}
-        What it holds: numbers, whole numbers, 0 and 1, true and false, categories, or days since 1970.
-    places : tuple of int
-        Positions among the columns of the model: one, or one for each category.
-    levels : tuple of str
-        The categories.
-    """
+    """A column of the table, and the columns of the model that stand for it."""
 
     name: str
-    kind: str
-    places: tuple[int, ...]
-    levels: tuple[str, ...] = ()
+    kind: str  # number, whole, binary (0 and 1), flag (true and false), category, or date (days since 1970)
+    places: tuple[int, ...]  # among the columns of the model: one, or one for each category
+    levels: tuple[str, ...] = ()  # the categories
 
     @property
     def is_share(self) -> bool:

@@ -22,26 +22,14 @@ MIN_CLUSTER_ROWS = 3  # rows of each cluster that a sample contains, if the clus
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows in the order of the data.
+    """Rows in the order of the data."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n,)
-        Positions of the rows in the data.
-    X, scaled, Psi : ndarrays of shape (n, d), (n, d) and (n, d')
-        Their values: as given, scaled by the model, and embedded.
-    labels : ndarray of shape (n,)
-        Their clusters.
-    n_rows : int
-        Number of rows of the data.
-    """
-
-    rows: NDArray[np.int64]
-    X: Floats
-    scaled: Floats
-    Psi: Floats
-    labels: Labels
-    n_rows: int
+    rows: NDArray[np.int64]  # their positions in the data
+    X: Floats  # (n, d), as given
+    scaled: Floats  # (n, d), scaled by the model
+    Psi: Floats  # (n, d'), embedded
+    labels: Labels  # their clusters
+    n_rows: int  # of the data
 
     @property
     def size_note(self) -> str:

@@ -128,29 +128,7 @@ class Stability:
 def stability(
     model: KNet, X: RowsLike, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None
 ) -> Stability:
-    """Refit a model several times and compare the labels of X.
-
-    Each refit uses a random half of X (of at most 2000 rows if there are more) and makes its
-    own choice of start, kernel width and training rows.
-
-    Parameters
-    ----------
-    model : KNet
-        A fitted model.
-    X : array-like of shape (n_samples, n_features)
-        Rows to fit and to label.
-    n_refits : int, default=5
-        Number of refits.
-    random_state : int, default=0
-        Seed of the samples of rows.
-    n_jobs : int, default=None
-        Number of joblib jobs.
-
-    Returns
-    -------
-    Stability
-        Agreement overall, per cluster and per row.
-    """
+    """Refit a model several times and compare the labels of X; see `KNet.stability`."""
     if n_refits < 1:
         raise ValueError(f"n_refits must be at least 1. Got {n_refits} instead.")
     X = model._admit(X)

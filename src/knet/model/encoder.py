@@ -36,19 +36,11 @@ class RowEncoder(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RowMLP:
-    """psi(x) = x P + g(x), with g a ReLU network.
+    """psi(x) = x P + g(x), with g a ReLU network."""
 
-    Attributes
-    ----------
-    skip : ndarray of shape (d, d')
-        The linear map P.
-    weights, biases : tuples of ndarray of shape (units in, units out) and (units out,)
-        The layers of g.
-    """
-
-    skip: Floats
-    weights: tuple[Floats, ...]
-    biases: tuple[Floats, ...]
+    skip: Floats  # (d, d'): the linear map P
+    weights: tuple[Floats, ...]  # of the layers of g, each (units in, units out)
+    biases: tuple[Floats, ...]  # each (units out,)
 
     kind = "mlp"
     in_threads = True

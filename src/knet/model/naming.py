@@ -35,24 +35,12 @@ class Edit(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Naming:
-    """Labels and names of clusters.
+    """Labels and names of clusters."""
 
-    Attributes
-    ----------
-    labels : tuple of int
-        The label of each centre, without edits; empty if it is the number of the centre.
-    names : dict of int to str
-        Names of clusters, without edits.
-    edits : tuple of Edit
-        What the user changed, in this order.
-    n_used : int
-        How many labels have been used, those of clusters that vanished included.
-    """
-
-    labels: tuple[int, ...] = ()
-    names: Mapping[int, str] = field(default_factory=dict)
-    edits: tuple[Edit, ...] = ()
-    n_used: int = 0
+    labels: tuple[int, ...] = ()  # of each centre, without edits; empty if it is the number of the centre
+    names: Mapping[int, str] = field(default_factory=dict)  # of clusters, without edits
+    edits: tuple[Edit, ...] = ()  # what the user changed, in this order
+    n_used: int = 0  # how many labels have been used, those of clusters that vanished included
 
     def to_json(self) -> dict[str, object] | None:
         """Return the naming as plain JSON; None if there is nothing to store."""

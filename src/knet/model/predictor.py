@@ -32,18 +32,10 @@ TORCH_BLOCKS = 16  # blocks of a network that is not entered by several threads:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Cluster centres in the embedding, and what is computed from them.
+    """Cluster centres in the embedding, and what is computed from them."""
 
-    Attributes
-    ----------
-    centers : ndarray of shape (c, d')
-        The centres, in the precision of the encoder.
-    spread : float
-        Mean squared distance of the training rows to their centre, per dimension.
-    """
-
-    centers: Floats
-    spread: float
+    centers: Floats  # (c, d'), in the precision of the encoder
+    spread: float  # mean squared distance of the training rows to their centre, per dimension
 
     def gaps(self, Psi: Floats, scores: Floats) -> Floats:
         """Return how much farther than its own centre each centre is from embedded rows, (n, c) [PROBA].
@@ -84,37 +76,17 @@ class Clusters:
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """All that new rows need, and nothing that grows with the training rows.
+    """All that new rows need, and nothing that grows with the training rows."""
 
-    Attributes
-    ----------
-    preparation : Preparation
-        What happens to rows before they are encoded.
-    encoder : RowEncoder
-        psi: prepared rows, (n, d), to their embedding, (n, d').
-    sigma : float
-        Width of the learned kernel.
-    clusters : Clusters
-        Cluster centres in the embedding.
-    landmarks, weights : ndarrays of shape (m, d') and (m,)
-        Summary of the embedded training rows: their degrees are sums over it.
-    certainty : Certainty
-        How sure the model is of a row and how familiar the row is.
-    reference : Reference
-        What the training rows were like, so that rows that are unlike them are noticed.
-    naming : Naming
-        The labels of the centres, and what the user changed about them.
-    """
-
-    preparation: Preparation
-    encoder: RowEncoder
-    sigma: float
-    clusters: Clusters
-    landmarks: Floats
-    weights: Floats
-    certainty: Certainty
-    reference: Reference
-    naming: Naming = PLAIN
+    preparation: Preparation  # what happens to rows before they are encoded
+    encoder: RowEncoder  # psi: prepared rows, (n, d), to their embedding, (n, d')
+    sigma: float  # width of the learned kernel
+    clusters: Clusters  # centres in the embedding
+    landmarks: Floats  # (m, d'): a summary of the embedded training rows, whose degrees are sums over it
+    weights: Floats  # (m,): how many rows each landmark stands for
+    certainty: Certainty  # how sure the model is of a row and how familiar the row is
+    reference: Reference  # what the training rows were like, so that rows that are unlike them are noticed
+    naming: Naming = PLAIN  # the labels of the centres, and what the user changed about them
 
     def arrays(self) -> dict[str, Floats]:
         """Return all arrays except those of the encoder by name, as a model file stores them."""

@@ -14,15 +14,7 @@ from knet.train.networks import ResidualMLP
 
 
 class TorchEncoder:
-    """A trained network of torch as a function of arrays.
-
-    Parameters
-    ----------
-    net : nn.Module
-        The network; gradients and dropout are switched off in it.
-    device : torch.device
-        Its device; a module without weights does not tell it.
-    """
+    """A trained network of torch as a function of arrays; gradients and dropout are switched off in it."""
 
     in_threads = False  # a user's module may not be entered twice at a time, and a GPU has threads of its own
 

@@ -20,21 +20,11 @@ def to_numbers(
     min_rows: int = 1,
     gaps: bool = False,
 ) -> Rows:
-    """Return admitted rows as an array of two dimensions, or a CSR matrix, without infinite values.
+    """Return rows from `kinds.admit` as an array of two dimensions, or a CSR matrix, without infinite values.
 
-    Parameters
-    ----------
-    X : table, array or CSR matrix
-        The result of `kinds.admit`.
-    names : collection of str, optional
-        Names of the columns for messages, if X has none.
-    dtype : dtype, optional
-        Type of the result. By default single precision stays, other numbers become doubles; a file on disk and half
-        precision stay as they are and are converted block by block later.
-    min_rows : int, default=1
-        Raise if there are fewer rows.
-    gaps : bool, default=False
-        Whether cells of an array or a table may be missing (NaN).
+    `names` of the columns are for messages, if X has none. Without a `dtype`, single precision stays and other numbers
+    become doubles; a file on disk and half precision stay as they are and are converted block by block later. Fewer
+    than `min_rows` rows are an error; with `gaps`, cells of an array or a table may be missing (NaN).
     """
     array = _from_table(X, dtype) if table_kind(X) else _from_array(X, dtype)
     _check_shape(array, min_rows)

@@ -22,25 +22,12 @@ OPTIONS_USED = {".xlsx": ("na", "header"), ".json": ("na",), ".jsonl": ("na",)} 
 
 
 class Source(AbstractContextManager["Source"]):
-    """An open table file: its column names are read at once, its rows on request and only once.
+    """An open table file, or CSV on standard input ("-"): its column names are read at once, its rows once, on request.
 
-    Parameters
-    ----------
-    path : str
-        The file, or "-" for CSV on standard input.
-    options : TextOptions, optional
-        What is known about the dialect of a text file; the rest is recognised.
-    groups : tuple of int, optional
-        First row group of a Parquet file to read, and the one after the last; all by default.
-
-    Attributes
-    ----------
-    names, renamed, unnamed : list of str
-        The column names; those that differ from the file because they are repeated, or missing there.
-    dialect : Dialect or None
-        The dialect of a file whose cells are text (`is_text`), so that the types of the columns have to be inferred.
-    recognised : str
-        What was recognised and differs from a plain CSV, for a message; empty if nothing does.
+    `options` are what is known about the dialect of a text file; the rest is recognised. `groups` are the first row
+    group of a Parquet file to read, and the one after the last. Of the column `names`, those `renamed` are repeated in
+    the file, and those `unnamed` are missing there. A file whose cells are text (`is_text`) has a `dialect`;
+    `recognised` says what differs from a plain CSV.
     """
 
     def __init__(self, path: str, options: TextOptions | None = None, *, groups: tuple[int, int] | None = None) -> None:
