@@ -159,11 +159,7 @@ def open_table(data: str, dialect: DialectOptions, recipe: Conversion | None = N
 
 
 def find_kept(
-    names: Sequence[str],
-    ids: Sequence[str],
-    keep: Sequence[str] | None,
-    results: Collection[str],
-    output: Path | None,
+    names: Sequence[str], ids: Sequence[str], keep: Sequence[str] | None, results: Collection[str], output: Path | None
 ) -> list[str]:
     """Return the columns that are copied to the output: `keep`, or by default the ids, or all of a narrow table.
 

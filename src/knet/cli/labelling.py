@@ -50,7 +50,7 @@ def label_table(
         types = recipe.types(source.names, target)
 
         def batches() -> Iterator[pa.Table]:
-            for table, cells in _counted(source.batches_and_cells(types, kept), source):
+            for table, cells in _counted(source.batches(types, kept), source):
                 X = recipe.apply(table, unseen)
                 out = columns(model.predictor, X, wanted, reject)
                 looked_at[:] = [Moments.merge([*looked_at, tested(model.predictor, X)])]
@@ -81,7 +81,7 @@ def compare_table(model_file: Path, data: str, dialect: DialectOptions) -> Drift
     model, recipe = load_light_model(model_file)
     unseen = Counter[str]()
     with open_table(data, dialect, recipe) as source:
-        tables = _counted(source.batches_and_cells(recipe.types(source.names), ()), source)
+        tables = _counted(source.batches(recipe.types(source.names)), source)
         found = Moments.merge(
             [Moments.of_rows(model.predictor.unedited, recipe.apply(table, unseen)) for table, _ in tables]
         )
@@ -103,7 +103,7 @@ def _counted(batches: Iterator[tuple[pa.Table, pa.Table]], source: Source) -> It
             yield table, cells
             n_rows += len(table)
             if line.is_due:
-                share, seconds = source.share_read, line.seconds
+                share, seconds = source.file.share_read(), line.seconds
                 left = f", {seconds * (1 - share) / share:.0f} s left" if share else ""
                 line.show(f"{n_rows:,} rows, {n_rows / seconds:,.0f} per second{left}")
     if n_rows == 0:

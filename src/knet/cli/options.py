@@ -82,16 +82,14 @@ class DialectOptions:
         Option("--header/--no-header", help="Whether the first line names the columns; default: recognised."),
     ] = None
     sep: Annotated[
-        str | None,
-        Option(help="Separator: a character, or comma, semicolon, tab, pipe, space; default: recognised."),
+        str | None, Option(help="Separator: a character, or comma, semicolon, tab, pipe, space; default: recognised.")
     ] = None
     decimal: Annotated[str | None, Option(help="Decimal mark: . or , (default: recognised).")] = None
     encoding: Annotated[
         str | None, Option(help="Encoding of the text, such as utf-8 or latin-1; default: recognised.")
     ] = None
     na: Annotated[
-        list[str] | None,
-        Option(help="Word that means a missing value, in addition to NA, null, ...; may be repeated."),
+        list[str] | None, Option(help="Word that means a missing value, in addition to NA, null, ...; may be repeated.")
     ] = None
 
     def __post_init__(self) -> None:

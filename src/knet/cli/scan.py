@@ -85,10 +85,10 @@ def _plot(found: Scan, path: Path, *, force: bool) -> None:
     """Write the image of a scan."""
     from matplotlib.figure import Figure
 
+    from knet.files import whole_file
     from knet.show import plots
-    from knet.tables.write import new_file
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     plots.scan(found, figure.subplots())
-    with new_file(path, force=force) as temporary:
+    with whole_file(path, overwrite=force) as temporary:
         figure.savefig(temporary, dpi=120, format=path.suffix[1:].lower())

@@ -23,8 +23,6 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
-from knet.arrays import Json
-
 try:
     from distributed import CancelledError, Client, Future, KilledWorker, LocalCluster, as_completed
     from distributed.comm import CommClosedError
@@ -32,6 +30,7 @@ except ImportError as error:
     raise ImportError(f"--dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet import __version__
+from knet.arrays import Json
 from knet.files import UNFINISHED_SUFFIX, whole_file, write_whole
 from knet.model.blocks import ModelRef, columns
 from knet.model.drift import Moments, tested
@@ -244,7 +243,7 @@ def _write(part: FilePart, job: Job, origin: Mapping[str, Json]) -> Done:
     with Source(part.source, job.text, groups=part.groups) as source, whole_file(part.output) as temporary:
         empty = labelled(np.empty((0, len(recipe.outputs))), _no_rows(source, job.keep))
         sink = Sink(empty.schema, temporary, ".parquet")
-        for table, kept in source.batches_and_cells(recipe.types(source.names), job.keep):
+        for table, kept in source.batches(recipe.types(source.names), job.keep):
             X = recipe.apply(table, unseen)
             looked_at = [Moments.merge([*looked_at, tested(predictor, X)])]
             sink.write(labelled(X, kept))

@@ -6,8 +6,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from knet.arrays import AnyArray, RowsLike
-
 try:
     import dask
     import dask.array as da
@@ -17,6 +15,7 @@ except ImportError as error:
     raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet import parameters as rules
+from knet.arrays import AnyArray, RowsLike
 from knet.model.blocks import ModelOrPath, ModelRef, check_kept, check_outputs, columns, label_block
 from knet.model.light import LightModel
 from knet.parameters import Params

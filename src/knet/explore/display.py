@@ -29,10 +29,10 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     )
 
 
-def to_frame(columns: Mapping[str, object]) -> Frame:
-    """Return columns as a pandas DataFrame."""
+def to_frame(table: Sequence[Mapping[str, object]] | Mapping[str, object]) -> Frame:
+    """Return a list of rows, or columns, as a pandas DataFrame."""
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError("to_frame needs pandas. Install it with: pip install 'knet-clustering[tables]'") from error
-    return pd.DataFrame(columns)
+    return pd.DataFrame(table)

@@ -58,7 +58,7 @@ class Explanation:
 
     def to_frame(self) -> Frame:
         """Return the rules as a pandas DataFrame: cluster, n_rows, rule, covers, purity."""
-        return to_frame({name: [row[j] for row in self._table()] for j, name in enumerate(HEADER)})
+        return to_frame([dict(zip(HEADER, row, strict=True)) for row in self._table()])
 
     def _table(self) -> list[tuple[int, int, str, float, float]]:
         return [(rule.cluster, rule.n_rows, rule.text, rule.covers, rule.purity) for rule in self.rules]

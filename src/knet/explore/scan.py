@@ -58,11 +58,7 @@ class Scan:
 
     def to_frame(self) -> Frame:
         """Return the table as a pandas DataFrame, with the number of clusters as the index."""
-        names = list(self.table[0]) if self.table else ["n_clusters"]
-        rows = [list(row.values()) for row in self.table]
-        return to_frame({name: [row[place] for row in rows] for place, name in enumerate(names)}).set_index(
-            "n_clusters"
-        )
+        return to_frame(self.table or {"n_clusters": []}).set_index("n_clusters")
 
     def __repr__(self) -> str:
         return f"{self.text}\n{self.advice}"

@@ -103,7 +103,7 @@ class Stability:
 
     def to_frame(self) -> Frame:
         """Return the clusters as a pandas DataFrame: cluster, n_rows, stability."""
-        return to_frame({name: [line[name] for line in self.table()] for name in HEADER})
+        return to_frame(self.table())
 
     def table(self) -> list[dict[str, float | None]]:
         """Return a line for each cluster: cluster, n_rows, stability; None if none of the rows belong to it."""

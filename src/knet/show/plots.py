@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from knet.arrays import RowsLike
-
 try:
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,6 +23,7 @@ from scipy.cluster.hierarchy import dendrogram
 from sklearn.metrics import silhouette_samples
 from sklearn.utils.validation import check_is_fitted
 
+from knet.arrays import RowsLike
 from knet.estimator import KNet
 from knet.explore.compare import Comparison
 from knet.explore.explain import explain
@@ -40,17 +39,8 @@ from knet.start.borders import CLEAR
 from knet.train.laplacians import DenseLaplacian
 
 __all__ = ["animation", "color", "data", "embedding", "explanation", "figure1", "history", "iteration"]
-__all__ += [
-    "learned_kernel",
-    "levels",
-    "marker",
-    "profiles",
-    "raw_kernel",
-    "scan",
-    "selection",
-    "silhouettes",
-    "spectrum",
-]
+__all__ += ["learned_kernel", "levels", "marker", "profiles", "raw_kernel", "scan", "selection", "silhouettes"]
+__all__ += ["spectrum"]
 
 # The maximum number of rows in a plot.
 SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, SPECTRUM_ROWS = 5000, 300, 2000, 800

@@ -16,8 +16,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, TypedDict
 
-from knet.arrays import AnyArray, RowsLike
-
 try:
     from jinja2 import Environment
     from matplotlib import style
@@ -31,7 +29,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Labels
+from knet.arrays import AnyArray, Labels, RowsLike
 from knet.estimator import KNet
 from knet.explore.features import describe_columns, importance
 from knet.explore.rules import find_rules

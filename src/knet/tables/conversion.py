@@ -129,9 +129,8 @@ def kind_of(type_: pa.DataType) -> str:
         return "flag"
     if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_) or types.is_null(type_):
         return "number"
-    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
-        return "category"
-    if types.is_dictionary(type_):
+    is_text = types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
+    if is_text or types.is_dictionary(type_):
         return "category"
     return "date" if types.is_date(type_) or types.is_timestamp(type_) else "other"
 

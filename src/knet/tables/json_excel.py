@@ -6,7 +6,6 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
 from functools import lru_cache, reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -40,13 +39,7 @@ def to_cell(value: object) -> str:
     """
     if value is None or value != value:  # NaN, NaT
         return ""
-    if isinstance(value, str | float):
-        return str(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ")
-    return value.isoformat() if isinstance(value, date) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _tables(rows: Iterator[Sequence[str]]) -> Iterator[pa.Table]:
@@ -153,7 +146,9 @@ def open_excel(path: str, options: TextOptions) -> OpenTable:
         nonlocal n_read
         for row in sheet.iter_rows():
             n_read += 1
-            if any(found := [_excel_cell(value) for value in row]):
+            # Excel stores whole numbers as floats too.
+            values = (int(value) if isinstance(value, float) and value.is_integer() else value for value in row)
+            if any(found := [to_cell(value) for value in values]):
                 yield found
 
     rows = cells()
@@ -168,11 +163,6 @@ def open_excel(path: str, options: TextOptions) -> OpenTable:
     others = f"sheet {sheet.name!r} of {n_sheets}" if n_sheets > 1 else ""
     recognised = ", ".join(filter(None, [others, dialect.differences(Dialect(), options)]))
     return OpenTable(names, tables, lambda: n_read / max(1, sheet.height), dialect=dialect, recognised=recognised)
-
-
-def _excel_cell(value: object) -> str:
-    """Return a cell of a sheet as text; Excel stores whole numbers as floats too."""
-    return to_cell(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _first_sheet(path: str) -> "tuple[CalamineSheet, int]":

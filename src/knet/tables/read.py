@@ -40,7 +40,7 @@ class Source(AbstractContextManager["Source"]):
             self.file = _open(path, self.suffix, options or TextOptions(), groups)
             n_columns = len(self.file.names)
             if not 0 < n_columns <= MAX_COLUMNS:
-                self.close()
+                self.file.close()
                 limit = f"a table may have at most {MAX_COLUMNS:,}. Pass an array to knet.KNet in Python instead."
                 raise ValueError(f"{self.label} {f'has {n_columns:,} columns; {limit}' if n_columns else 'is empty.'}")
         self.dialect, self.recognised = self.file.dialect, self.file.recognised
@@ -49,17 +49,8 @@ class Source(AbstractContextManager["Source"]):
         self.names, self.renamed = _unique([name or f"unnamed_{j}" for j, name in enumerate(self.file.names)])
 
     def __exit__(self, *error: object) -> None:
-        """Close the file."""
-        self.close()
-
-    def close(self) -> None:
         """Close the file; standard input stays open."""
         self.file.close()
-
-    @property
-    def share_read(self) -> float | None:
-        """Return the share of the file that has been read, from 0 to 1; None if it is unknown."""
-        return self.file.share_read()
 
     def read(self, types: Mapping[str, Column] | None = None) -> pa.Table:
         """Return all rows; the cells of a text file stay text, except for the columns in `types`."""
@@ -69,14 +60,8 @@ class Source(AbstractContextManager["Source"]):
                 raise ValueError(f"{self.label} has no rows.")
             return self._typed(pa.concat_tables(batches).rename_columns(self.names), types or {}, 1)
 
-    def batches(self, types: Mapping[str, Column]) -> Iterator[pa.Table]:
-        """Yield the columns named in `types` as tables of bounded size; a text file is read as these types."""
-        return (typed for typed, _ in self.batches_and_cells(types, ()))
-
-    def batches_and_cells(
-        self, types: Mapping[str, Column], keep: Sequence[str]
-    ) -> Iterator[tuple[pa.Table, pa.Table]]:
-        """Yield tables as `batches` does, each with the columns in `keep` as they are in the file."""
+    def batches(self, types: Mapping[str, Column], keep: Sequence[str] = ()) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Yield tables of bounded size: the columns named in `types`, as these types, and `keep` as in the file."""
         first_row, places = 1, {name: j for j, name in enumerate(self.names)}
         names = list(dict.fromkeys([*types, *keep]))
         with _named(self.label):

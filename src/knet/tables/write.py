@@ -6,7 +6,6 @@ import os
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -119,7 +118,8 @@ def write_batches(batches: Iterator[pa.Table], path: Path | None, *, force: bool
     if path is None:
         return _write_to_stdout(batches)
     suffix = check_suffix(str(path), "write")
-    with new_file(path, force=force) as temporary, open(temporary, "wb") as handle:
+    check_target(path, force=force)
+    with whole_file(path, overwrite=force) as temporary, open(temporary, "wb") as handle:
         return _write_all(batches, path, handle, suffix)
 
 
@@ -149,14 +149,6 @@ def _write_all(batches: Iterator[pa.Table], path: Path | None, handle: Any, suff
     if sink is not None:
         sink.close()
     return n_rows
-
-
-@contextmanager
-def new_file(path: Path, *, force: bool = False) -> Iterator[Path]:
-    """Yield a temporary name for `path`; the file is complete or absent, and replaces another one only with `force`."""
-    check_target(path, force=force)
-    with whole_file(path, overwrite=force) as temporary:
-        yield temporary
 
 
 def check_targets(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = (), *, force: bool) -> None:
