@@ -56,7 +56,10 @@ def scan(
         started = time.perf_counter()
         found = compare(X, max_clusters, metric=metric, random_state=random_state, verbose=1)
         seconds = round(time.perf_counter() - started, 2)
-    table = [{name: _rounded(value) for name, value in row.items()} for row in found.table]
+    table = [
+        {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+        for row in found.table
+    ]
     if output is None and sys.stdout is not None and sys.stdout.isatty() and not run.as_json:
         typer.echo(found.text)
     elif output is not None or not run.as_json:
@@ -74,11 +77,6 @@ def scan(
         **({"table": table} if run.as_json else {}),
     }
     print_summary(summary, as_json=run.as_json)
-
-
-def _rounded(value: object) -> object:
-    """Return a number with at most four decimals; other values stay as they are."""
-    return round(value, 4) if isinstance(value, float) else value
 
 
 def _plot(found: Scan, path: Path, *, force: bool) -> None:

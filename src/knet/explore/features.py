@@ -9,6 +9,7 @@ import numpy as np
 
 from knet.arrays import Floats, Json, Labels
 from knet.estimator import KNet
+from knet.model.drift import short_number
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTES_PER_DAY = 1440
@@ -90,11 +91,6 @@ class Feature:
 
     def _word(self, yes: bool) -> str:
         return ("yes" if yes else "no") if self.kind == "flag" else str(int(yes))
-
-
-def short_number(number: float) -> str:
-    """Return a number with about four digits, and large ones without an exponent."""
-    return f"{number:,.0f}" if 1e4 <= abs(number) < 1e12 else f"{number:.4g}"
 
 
 def _digits(number: float) -> Iterator[float]:

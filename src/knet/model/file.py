@@ -23,7 +23,7 @@ from knet.files import check_new, write_whole
 from knet.model.encoder import RowEncoder, RowMLP
 from knet.model.light import encoder_state, needs_module, restore_predictor
 from knet.model.predictor import Predictor
-from knet.model.read import ENCODER, FORMAT, FORMAT_VERSION, check_content, digest_of, read_file
+from knet.model.read import ENCODER, FITTED, FORMAT, FORMAT_VERSION, check_content, digest_of, read_file
 from knet.model.torch_encoder import TorchEncoder, on_device, torch_dtype
 
 OPTIONAL = ("callback", "random_state")  # if they cannot be stored, None is a correct value after loading
@@ -33,24 +33,10 @@ UNSAVED = "not stored in the model file; set it again"  # value of a parameter t
 def save(
     model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Json] | None = None, *, overwrite: bool = False
 ) -> None:
-    """Write a fitted model to `path`, completely or not at all; the file contains no training rows.
+    """Write a fitted model to `path`, completely or not at all; the same model gives the same bytes.
 
-    Parameters
-    ----------
-    model : KNet
-        A fitted estimator. If the encoder is the user's own, its weights are written, and `load` needs the module.
-        Parameters that JSON cannot store, such as a function as `u_update`, have to be set again before a new `fit`.
-    path : path-like
-        The file, by convention ``*.safetensors``. The same model gives the same bytes.
-    extra : mapping, optional
-        Plain JSON data to store with the model; `load` returns them as ``model.extra_``.
-    overwrite : bool, default=False
-        Replace an existing file, as the option --force of the command does; otherwise it raises FileExistsError.
-
-    Raises
-    ------
-    ModelFileError
-        If `load` would refuse the file, for example because `n_clusters` was changed after the fit.
+    `extra` are plain JSON data, which `load` returns as ``model.extra_``. If `load` would refuse the file, for example
+    because `n_clusters` was changed after the fit, a ModelFileError is raised.
     """
     check_is_fitted(model)
     check_new(Path(path), overwrite=overwrite)
@@ -67,13 +53,7 @@ def save(
         "sigma": predictor.sigma,
         "spread": predictor.clusters.spread,
         "unit_length": predictor.preparation.unit_length,
-        "history": model.history_,
-        "best_iter": model.best_iter_,
-        "selection": getattr(model, "selection_", []),
-        "caveats": getattr(model, "caveats_", []),
-        "number": model.number_,
-        "hierarchy": model.hierarchy_,
-        "n_train": model.n_train_,
+        **{name: getattr(model, f"{name}_") for name in FITTED},
         "n_features": model.n_features_in_,
         "feature_names": None if names is None else list(map(str, names)),
         "extra": dict(extra if extra is not None else getattr(model, "extra_", {})),
@@ -138,15 +118,11 @@ def _restore_model(header: Mapping[str, Json], predictor: Predictor, encoder: nn
     model.predictor_ = predictor
     model.sigma_ = predictor.sigma
     model.cluster_centers_ = predictor.centers
-    model.history_ = header["history"]
+    for name in FITTED:
+        setattr(model, f"{name}_", header[name])
     model.n_iter_ = len(model.history_)
-    model.best_iter_ = header["best_iter"]
-    model.selection_ = header["selection"]
-    model.caveats_ = header["caveats"]
-    model.number_, model.hierarchy_ = header["number"], header["hierarchy"]
     model.n_clusters_ = len(predictor.naming.live(len(predictor.centers)))
     model.names_ = predictor.naming.current_names
-    model.n_train_ = header["n_train"]
     model.n_features_in_ = header["n_features"]
     if header["feature_names"] is not None:
         model.feature_names_in_ = np.array(header["feature_names"], dtype=object)

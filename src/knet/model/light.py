@@ -18,7 +18,7 @@ from knet.model.drift import Drift, drift, warn_if_foreign
 from knet.model.encoder import RowEncoder, RowMLP
 from knet.model.naming import Naming
 from knet.model.predictor import Clusters, Predictor
-from knet.model.read import ENCODER, read_file
+from knet.model.read import ENCODER, FITTED, read_file
 from knet.model.reference import Reference
 from knet.prepare.gaps import Gaps
 from knet.prepare.preparation import Preparation
@@ -59,21 +59,33 @@ class LightModel:
     @classmethod
     def of(cls, model: KNet) -> Self:
         """Return the part of a fitted KNet that labels rows."""
-        names = getattr(model, "feature_names_in_", None)
+        header = {name: getattr(model, f"{name}_") for name in (*FITTED, "sigma")}
+        header |= {"params": model.get_params(deep=False), "extra": getattr(model, "extra_", {})}
+        return cls.of_header(header | {"feature_names": getattr(model, "feature_names_in_", None)}, model.predictor_)
+
+    @classmethod
+    def of_header(cls, header: Mapping[str, Json], predictor: Predictor) -> Self:
+        """Return a model with what the header of its file says about it."""
+        names, number, history, best = (header[name] for name in ("feature_names", "number", "history", "best_iter"))
+        facts = {
+            "n_clusters": number["best"],
+            "number": number["advice"],
+            "n_train": header["n_train"],
+            "n_iter": len(history),
+            "best_iter": best,
+            "sigma": round(float(header["sigma"]), 6),
+            "hsic": round(history[best - 1]["hsic"], 6)
+            if best
+            else None,  # of the kept iteration, if it is not the start
+            "random_state": header["params"].get("random_state"),
+        }
         return cls(
-            predictor=model.predictor_,
+            predictor=predictor,
             names=None if names is None else tuple(map(str, names)),
-            facts=_facts(
-                model.number_,
-                model.get_params(deep=False),
-                model.n_train_,
-                model.history_,
-                model.best_iter_,
-                model.sigma_,
-            ),
-            extra=getattr(model, "extra_", {}),
-            levels=model.number_["levels"] if model.predictor_.naming.is_plain else [],
-            hierarchy=model.hierarchy_,
+            facts=facts,
+            extra=header["extra"],
+            levels=number["levels"] if predictor.naming.is_plain else [],
+            hierarchy=header["hierarchy"],
         )
 
     def __repr__(self) -> str:
@@ -139,18 +151,8 @@ def load_light(path: str | os.PathLike[str]) -> LightModel:
     header, arrays = read_file(Path(path))
     if header["encoder"] != "mlp":
         raise needs_module(path)
-    names, sigma = header["feature_names"], float(header["sigma"])
-    predictor = restore_predictor(header, arrays, RowMLP.from_state(encoder_state(arrays)))
-    return LightModel(
-        predictor=predictor,
-        names=None if names is None else tuple(names),
-        facts=_facts(
-            header["number"], header["params"], header["n_train"], header["history"], header["best_iter"], sigma
-        ),
-        extra=header["extra"],
-        levels=header["number"]["levels"] if predictor.naming.is_plain else [],
-        hierarchy=header["hierarchy"],
-    )
+    psi = RowMLP.from_state(encoder_state(arrays))
+    return LightModel.of_header(header, restore_predictor(header, arrays, psi))
 
 
 def needs_module(path: str | os.PathLike[str]) -> ModelFileError:
@@ -159,27 +161,6 @@ def needs_module(path: str | os.PathLike[str]) -> ModelFileError:
         f"{path} was fitted with an encoder of your own, and files contain weights, not code. "
         "Load it in Python and pass the module: knet.load(path, encoder=MyEncoder())."
     )
-
-
-def _facts(
-    number: Mapping[str, Json],
-    params: Mapping[str, Json],
-    n_train: int,
-    history: list[dict[str, Json]],
-    best_iter: int,
-    sigma: float,
-) -> dict[str, Json]:
-    """Return the main facts of a fitted model; hsic is that of the kept iteration, None if it is the start."""
-    return {
-        "n_clusters": number["best"],
-        "number": number["advice"],
-        "n_train": n_train,
-        "n_iter": len(history),
-        "best_iter": best_iter,
-        "sigma": round(sigma, 6),
-        "hsic": round(history[best_iter - 1]["hsic"], 6) if best_iter else None,
-        "random_state": params.get("random_state"),
-    }
 
 
 def encoder_state(arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:

@@ -135,6 +135,7 @@ HEADER: dict[str, Allowed] = {
     "extra": (OBJECT,),
     "versions": (_object_of(**dict.fromkeys(("knet", "python", "numpy", "scikit-learn", "torch"), TEXT)),),
 }
+FITTED = ("history", "best_iter", "selection", "caveats", "number", "hierarchy", "n_train")  # attributes of KNet
 PARAMS = rules.RULES | {"advanced": (NO_VALUE, OBJECT), "device": (TEXT,), "random_state": (NO_VALUE, rules.integer(0))}
 
 
