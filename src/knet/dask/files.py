@@ -13,7 +13,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -283,20 +283,12 @@ def cluster(spec: str) -> Iterator[Client]:
         raise ConnectionError(
             f"No Dask scheduler answers at {spec}. Check that it is running, and the port."
         ) from error
-    with _quiet_logs(), client:
+    with ExitStack() as stack:
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.CRITICAL)  # they have tracebacks if Dask loses its scheduler; our own error says it
+        stack.enter_context(client)
         _check_workers(client, spec)
         yield client
-
-
-@contextmanager
-def _quiet_logs() -> Iterator[None]:
-    """Silence the logs: if Dask loses its scheduler, they contain tracebacks, and our own error says it."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _check_workers(client: Client, spec: str) -> None:

@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import LOG_FLOOR, AnyArray, Floats, Rows, row_blocks, squared_distances
+from knet.arrays import LOG_FLOOR, AnyArray, Floats, Labels, Rows, row_blocks, squared_distances
 from knet.exceptions import ZeroRowError
 from knet.model.certainty import MIN_CONFIDENCE, Certainty
 from knet.model.encoder import RowEncoder
@@ -135,11 +135,7 @@ class Predictor:
     def embed(self, X: Rows) -> Floats:
         """Return psi of every row, block by block, in the dtype of X."""
         out = np.empty((X.shape[0], self.centers.shape[1]), float_dtype(X))
-
-        def fill(model: Predictor, rows: slice) -> None:
-            out[rows] = model.encoder(model.features(X[rows]))
-
-        return self._in_blocks(fill, X, out)
+        return self._in_blocks(lambda model, block: model.encoder(model.features(block)), X, out)
 
     def assign(self, X: Rows, reject: float | None = None) -> NDArray[np.int64]:
         """Return the nearest centre of every row, or -1 for a row without any value or one that is rejected.
@@ -147,22 +143,19 @@ class Predictor:
         With `reject`, a row gets -1 if it is less familiar than all but this share of the training rows, or if its
         largest membership is below 1/2.
         """
-        out = np.empty(X.shape[0], np.int64)
         threshold = self.threshold(reject)
 
-        def fill(model: Predictor, rows: slice) -> None:
-            Z, known = model.features(X[rows]), model.preparation.known(X[rows])
-            Psi = model.encoder(Z)
+        def labels_of(model: Predictor, block: Rows) -> Labels:
+            Z, known = model.features(block), model.preparation.known(block)
             if threshold is None:
-                out[rows] = model._relabelled(model.clusters.scores(Psi).argmax(1), Z)
+                labels = model.label_prepared(Z)
             else:
-                P, labels = model._memberships(Z, Psi, known)
+                P, labels = model._memberships(Z, model.encoder(Z), known)
                 rejected = (model.certainty.familiarity(Z) < threshold) | (P.max(1) < MIN_CONFIDENCE)
-                out[rows] = np.where(rejected, -1, labels)
-            if known is not None:
-                out[rows][known == 0] = -1
+                labels = np.where(rejected, -1, labels)
+            return labels if known is None else np.where(known == 0, -1, labels)
 
-        return self._in_blocks(fill, X, out)
+        return self._in_blocks(labels_of, X, np.empty(X.shape[0], np.int64))
 
     def threshold(self, reject: float | None) -> float | None:
         """Return the familiarity below which a row is rejected; None if no row is. Raise if `reject` is not a share."""
@@ -176,22 +169,21 @@ class Predictor:
         """Return soft memberships, (n, c), whose largest says how often the label is right [PROBA]."""
         out = np.empty((X.shape[0], self.n_labels), float_dtype(X))
 
-        def fill(model: Predictor, rows: slice) -> None:
-            Z = model.features(X[rows])
-            P, labels = model._memberships(Z, model.encoder(Z), model.preparation.known(X[rows]))
-            out[rows] = _with_argmax(P.astype(out.dtype), labels)
+        def memberships_of(model: Predictor, block: Rows) -> Floats:
+            Z = model.features(block)
+            P, labels = model._memberships(Z, model.encoder(Z), model.preparation.known(block))
+            return _with_argmax(P.astype(out.dtype), labels)
 
-        return self._in_blocks(fill, X, out)
+        return self._in_blocks(memberships_of, X, out)
 
     def familiarity(self, X: Rows) -> Floats:
         """Return log of the mean kernel value between every row and the training rows [FAMILIAR]; always finite."""
         out = np.empty(X.shape[0], float_dtype(X))
 
-        def fill(model: Predictor, rows: slice) -> None:
-            values = model.certainty.familiarity(model.features(X[rows]))
-            out[rows] = np.maximum(values, np.finfo(out.dtype).min)  # it may exceed the range of single precision
-
-        return self._in_blocks(fill, X, out)
+        least = np.finfo(out.dtype).min  # the value of a row may exceed the range of single precision
+        return self._in_blocks(
+            lambda model, block: np.maximum(model.certainty.familiarity(model.features(block)), least), X, out
+        )
 
     def kernel(self, X: Rows, Y: Rows) -> Floats:
         """Return the normalised learned kernel between rows of X and rows of Y [KERNEL]."""
@@ -221,14 +213,14 @@ class Predictor:
         in_threads(fill, row_blocks(len(Psi), len(landmarks), KERNEL_VALUES))
         return np.sqrt(np.maximum(d, 1.0))
 
-    def _in_blocks(self, fill: Callable[["Predictor", slice], None], X: Rows, out: Filled) -> Filled:
+    def _in_blocks(self, compute: Callable[["Predictor", Rows], AnyArray], X: Rows, out: Filled) -> Filled:
         """Fill `out` block by block, in single precision if X is; blocks of the default network run on all cores."""
         model = self._single if float_dtype(X) == np.float32 and self.centers.dtype == np.float64 else self
 
         def work(rows: slice) -> None:
             with np.errstate(all="ignore"):  # rows far from the training rows may overflow on the way to their label
                 try:
-                    fill(model, rows)
+                    out[rows] = compute(model, X[rows])
                 except ZeroRowError as error:
                     raise ZeroRowError(rows.start + error.row) from None
 

@@ -96,25 +96,20 @@ def _flatten(table: pa.Table, widths: Mapping[int, int], first_row: int) -> pa.T
 
 
 def _read_array(path: str) -> AnyArray:
-    """Return the two-dimensional array of a NumPy file; rows of a large NPY file stay on disk."""
+    """Return the two-dimensional array of numbers of a NumPy file; rows of a large NPY file stay on disk."""
     try:
-        return _two_dimensional(np.load(path, mmap_mode="r", allow_pickle=False), path)
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(loaded, NpzFile):
+            with loaded as file:
+                wanted = [name for name in file.files if file[name].ndim == 2]
+                if len(wanted) != 1 and "X" not in wanted:
+                    raise ValueError(f"{path} must hold one two-dimensional array, or one named X. Found {file.files}.")
+                loaded = file["X" if "X" in wanted else wanted[0]]
     except (OSError, ValueError):
         raise
     except Exception as error:  # NumPy raises errors of many types for a damaged file
         raise ValueError(f"{path} is not a NumPy file, or it is damaged: {error}") from error
-
-
-def _two_dimensional(loaded: AnyArray | NpzFile, path: str) -> AnyArray:
-    """Return the two-dimensional array of numbers in a loaded file."""
-    if isinstance(loaded, np.ndarray):
-        array: AnyArray = loaded
-    else:
-        with loaded:
-            wanted = [name for name in loaded.files if loaded[name].ndim == 2]
-            if len(wanted) != 1 and "X" not in wanted:
-                raise ValueError(f"{path} must hold one two-dimensional array, or one named X. Found {loaded.files}.")
-            array = loaded["X" if "X" in wanted else wanted[0]]
+    array: AnyArray = loaded
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(f"{path} must hold a two-dimensional array of numbers. Got {array.dtype} of {array.shape}.")
     return array

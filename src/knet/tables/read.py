@@ -120,20 +120,16 @@ def _open_stream(path: str, suffix: str, options: TextOptions) -> OpenTable:
 
 def _unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the names with repeated ones numbered (a, a.1, a.2), and the new names."""
-    seen: Counter[str] = Counter()
-    taken, unique, renamed = set(names), [], []
+    seen, taken, unique = Counter[str](), set(names), list[str]()
     for name in names:
         candidate = name
         while seen[name] and candidate in taken:
             candidate = f"{name}.{seen[name]}"
             seen[name] += 1
-        if candidate != name:
-            renamed.append(candidate)
-            taken.add(candidate)
-        else:
-            seen[name] = 1
+        seen[name] = seen[name] or 1
+        taken.add(candidate)
         unique.append(candidate)
-    return unique, renamed
+    return unique, [new for new, old in zip(unique, names, strict=True) if new != old]
 
 
 @contextmanager
