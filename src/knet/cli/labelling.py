@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from knet.cli.columns import agreement, as_text, check_present, find_ids, find_kept, kept_columns, open_table
+from knet.cli.columns import agreement, as_text, find_ids, find_kept, kept_columns, open_table
 from knet.cli.messages import note_unseen, say
 from knet.cli.models import load_light_model
 from knet.cli.options import DialectOptions, RunOptions
@@ -19,7 +19,7 @@ from knet.model.drift import Drift, Moments, tested
 from knet.model.levels import level_columns
 from knet.model.light import LightModel
 from knet.progress import ProgressLine
-from knet.tables.conversion import Conversion
+from knet.tables.conversion import Conversion, check_names
 from knet.tables.read import Source
 from knet.tables.write import write_batches
 
@@ -46,7 +46,7 @@ def label_table(
     with open_table(task.data, dialect, recipe) as source:
         ids = find_ids(source, recipe, task.id_col, task.output)
         kept = find_kept(source.names, ids, task.keep, results, task.output)
-        check_present(source, target)
+        check_names([target], source.names, source.label)
         types = recipe.types(source.names, target)
 
         def batches() -> Iterator[pa.Table]:

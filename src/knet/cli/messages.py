@@ -36,12 +36,18 @@ def _as_text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def write_lines(
-    lines: Sequence[Mapping[str, object]], output: Path | None, *, force: bool, quiet: bool
-) -> list[dict[str, object]]:
-    """Write the lines of a result: to a file, or to standard output, on a terminal as a table, else as CSV.
+def print_result(
+    name: str,
+    lines: Sequence[Mapping[str, object]],
+    summary: Mapping[str, object],
+    output: Path | None,
+    *,
+    as_json: bool,
+    force: bool,
+) -> None:
+    """Write lines, rounded, to a file or to standard output, on a terminal as a table, else as CSV; print the summary.
 
-    Return them with rounded numbers, as they are written; `quiet` writes nothing to standard output.
+    With `as_json`, they are in the summary, by this name, and standard output has nothing else.
     """
     import pyarrow as pa
 
@@ -52,11 +58,12 @@ def write_lines(
         {name: float(f"{value:.5g}") if isinstance(value, float) else value for name, value in line.items()}
         for line in lines
     ]
-    if output is None and sys.stdout is not None and sys.stdout.isatty() and not quiet:
+    if output is None and sys.stdout is not None and sys.stdout.isatty() and not as_json:
         typer.echo(printable(text_table(list(rounded[0]), [list(line.values()) for line in rounded]), LINE))
-    elif output is not None or not quiet:
+    elif output is not None or not as_json:
         write_batches(iter([pa.Table.from_pylist(rounded)]), output, force=force)
-    return rounded
+    facts = {**summary, **({} if output is None else {"output": str(output)}), **({name: rounded} if as_json else {})}
+    print_summary(facts, as_json=as_json)
 
 
 @contextmanager
@@ -71,9 +78,10 @@ def warnings_as_lines() -> Iterator[None]:
 
 def note_unseen(counts: Mapping[str, int], n_without_values: int = 0) -> None:
     """Print how many rows have categories that were not seen in training, and how many have no value, so no label."""
-    for name, count in counts.items():
-        rows = "1 row has" if count == 1 else f"{count:,} rows have"
-        say(f"note: {rows} a value in {name!r} that was not seen in training; it is encoded as zeros.")
+    from knet.tables.conversion import describe_unseen
+
+    for note in describe_unseen(counts):
+        say(f"note: {note}")
     if n_without_values:
         rows, label = ("1 row has", "its") if n_without_values == 1 else (f"{n_without_values:,} rows have", "their")
         say(f"note: {rows} no value in the columns of the model; {label} label is -1.")

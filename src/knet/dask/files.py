@@ -34,7 +34,7 @@ from knet.arrays import Json
 from knet.files import UNFINISHED_SUFFIX, whole_file, write_whole
 from knet.model.blocks import ModelRef, columns
 from knet.model.drift import Moments, tested
-from knet.tables.conversion import Conversion, near_miss
+from knet.tables.conversion import Conversion, check_names
 from knet.tables.dialect import TextOptions
 from knet.tables.formats import IN_FOLDERS, check_suffix, suffix_of
 from knet.tables.read import Source
@@ -255,9 +255,7 @@ def _write(part: FilePart, job: Job, origin: Mapping[str, Json]) -> Done:
 
 def _no_rows(source: Source, names: Sequence[str]) -> pa.Table:
     """Return no rows of the columns to copy, with their types; those of text files stay text."""
-    for name in names:
-        if name not in source.names:
-            raise ValueError(f"There is no column {name!r}.{near_miss(name, source.names)}")
+    check_names(names, source.names)
     if source.suffix != ".parquet":
         return pa.table({name: pa.array([], pa.string()) for name in names})
     schema = pa_parquet.read_schema(source.path)

@@ -15,20 +15,11 @@ from knet.model.drift import Drift, Moments
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of the clusters over all rows.
+    """Statistics of the clusters over all rows: their `sizes`, and `means` and `deviations` of each column, (c, d).
 
-    Attributes
-    ----------
-    sizes : ndarray of shape (c,)
-        Number of rows in each cluster.
-    means, deviations : ndarrays of shape (c, d)
-        Mean and standard deviation of each column, per cluster; NaN if a cluster is empty.
-    eta_squared : ndarray of shape (d,)
-        Share of each column's variance that the clusters explain, from 0 to 1.
-    doubtful : float
-        Share of the rows whose membership in their cluster is below 0.7.
-    unfamiliar : float
-        Share of the rows that are less familiar than 99 % of the training rows.
+    A mean is NaN if a cluster is empty. `eta_squared` is the share of each column's variance that the clusters explain,
+    from 0 to 1; `doubtful` is the share of the rows whose membership in their cluster is below 0.7, and `unfamiliar`
+    that of the rows that are less familiar than 99 % of the training rows.
     """
 
     sizes: NDArray[np.int64]

@@ -30,16 +30,9 @@ UNFAMILIAR = "unfamiliar"  # instead of a cluster: rows that the first model rej
 
 @dataclass(frozen=True)
 class Move:
-    """Rows that changed from a cluster to one that does not match it.
+    """Rows, `n_rows` of them, that changed from the cluster `before` to `after`, which does not match it.
 
-    Attributes
-    ----------
-    before, after : str
-        The clusters.
-    n_rows : int
-        How many rows moved.
-    reasons : list of str
-        Columns by which these rows differ from those that stayed; empty if none does, or the columns are not known.
+    `reasons` are columns by which they differ from the rows that stayed; empty if none does, or columns are not known.
     """
 
     before: str

@@ -62,16 +62,9 @@ def _matched(old: KNet, new: KNet, before: Labels) -> Naming:
 
 @dataclass(frozen=True, eq=False)
 class UnfamiliarGroup:
-    """Unfamiliar rows that form a group of their own.
+    """Unfamiliar rows that form a group of their own: their positions, and the median of each column (`center`).
 
-    Attributes
-    ----------
-    rows : ndarray of int
-        Their positions.
-    nearest : int
-        The cluster to which the model assigns most of them.
-    center : ndarray of shape (n_features,)
-        The median of each column.
+    `nearest` is the cluster to which the model assigns most of them.
     """
 
     rows: Labels

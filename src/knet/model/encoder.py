@@ -3,35 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from knet.arrays import AnyArray, Floats
 
+if TYPE_CHECKING:
+    from knet.model.torch_encoder import TorchEncoder
+
 LARGEST = 1e18  # of a hidden layer: its products with the weights of any model file are finite in single precision
 
 
-class RowEncoder(Protocol):
-    """psi as a function of arrays: scaled rows, (n, d), to their embedding, (n, d')."""
-
-    @property
-    def kind(self) -> str:
-        """What the model file calls it: "mlp" for the default network, "module" for the user's own."""
-
-    @property
-    def in_threads(self) -> bool:
-        """Whether blocks of rows may pass at the same time."""
-
-    def __call__(self, Z: Floats) -> Floats:
-        """Return the embedding of scaled rows, in the precision of the encoder."""
-
-    def astype(self, dtype: DTypeLike) -> Self:
-        """Return the same encoder in another precision."""
-
-    def state(self) -> dict[str, AnyArray]:
-        """Return the arrays by name, as a model file stores them."""
+# psi as a function of arrays: scaled rows, (n, d), to their embedding, (n, d'), in the precision of the encoder.
+RowEncoder: TypeAlias = "RowMLP | TorchEncoder"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +28,8 @@ class RowMLP:
     weights: tuple[Floats, ...]  # of the layers of g, each (units in, units out)
     biases: tuple[Floats, ...]  # each (units out,)
 
-    kind = "mlp"
-    in_threads = True
+    kind = "mlp"  # what the model file calls it
+    in_threads = True  # blocks of rows may pass at the same time
 
     @classmethod
     def from_state(cls, state: Mapping[str, AnyArray]) -> Self:

@@ -91,19 +91,14 @@ def _open(path: str, suffix: str, options: TextOptions, groups: tuple[int, int] 
     options.check()
     if suffix not in READ_TEXT:
         options.check_format(suffix, OPTIONS_USED.get(suffix, ()))
-    if suffix in (*READ_TEXT, *READ_JSON):
-        return _open_stream(path, suffix, options)
     if suffix == ".xlsx":
         from knet.tables.json_excel import open_excel
 
         return open_excel(path, options)
-    from knet.tables.binary import open_binary
+    if suffix not in (*READ_TEXT, *READ_JSON):
+        from knet.tables.binary import open_binary
 
-    return open_binary(path, suffix, groups)
-
-
-def _open_stream(path: str, suffix: str, options: TextOptions) -> OpenTable:
-    """Open a text or JSON file; it is closed if an error is raised."""
+        return open_binary(path, suffix, groups)
     from knet.tables.text import TextStream, open_text
 
     stream = TextStream(path, options.encoding)

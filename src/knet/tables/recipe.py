@@ -15,7 +15,7 @@ from knet.arrays import Json, RowsLike
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.rows.kinds import admit, table_kind
 from knet.tables.cells import convert, describe_wrong
-from knet.tables.conversion import Conversion
+from knet.tables.conversion import Conversion, describe_unseen
 from knet.tables.dialect import Dialect
 from knet.tables.json_excel import to_cell
 from knet.tables.learn import PYTHON, Choices, learn
@@ -116,19 +116,9 @@ class Recipe(TransformerMixin, BaseEstimator):
         return self.conversion_.to_json()
 
     def fit(self, X: RowsLike, y: object = None) -> Self:
-        """Learn the columns and categories of a table.
+        """Learn the columns and categories of a table: a pandas or polars DataFrame, an Arrow table, or a 2-d array.
 
-        Parameters
-        ----------
-        X : DataFrame or pyarrow.Table
-            A pandas or polars DataFrame, an Arrow table, or a two-dimensional array.
-        y : ignored
-            Present by convention.
-
-        Returns
-        -------
-        self : Recipe
-            The fitted recipe.
+        `y` is ignored, present by convention.
         """
         table, text = _to_arrow(X)
         choices = Choices(
@@ -163,11 +153,8 @@ class Recipe(TransformerMixin, BaseEstimator):
                 columns[column.name] = cells.values
         unseen = Counter[str]()
         rows = self.conversion_.apply(pa.table(columns), unseen)
-        for name, count in unseen.items():
-            what = "1 row has" if count == 1 else f"{count:,} rows have"
-            warn_user(
-                f"{what} a value in {name!r} that was not seen in training; it is encoded as zeros.", KNetDataWarning
-            )
+        for note in describe_unseen(unseen):
+            warn_user(note, KNetDataWarning)
         return self.keep(rows)
 
     @property

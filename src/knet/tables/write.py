@@ -43,16 +43,15 @@ class Sink:
 
     def write(self, table: pa.Table) -> None:
         """Write the next rows."""
-        if self.writer is not None:
-            self.kept.append(table)
-            if sum(map(len, self.kept)) >= GROUP_ROWS:
-                self._write_group()
-        elif self.suffix in DELIMITERS:
+        if self.suffix in DELIMITERS:
             self.handle.write(_csv_bytes(table, DELIMITERS[self.suffix]))
-        else:
-            self.kept.append(table)
-            if self.suffix == ".xlsx" and sum(map(len, self.kept)) > MAX_ROWS:
-                raise ValueError(f"A sheet can hold {MAX_ROWS:,} rows. Write .csv or .parquet instead.")
+            return
+        self.kept.append(table)
+        n_kept = sum(map(len, self.kept))
+        if self.writer is not None and n_kept >= GROUP_ROWS:
+            self._write_group()
+        if self.suffix == ".xlsx" and n_kept > MAX_ROWS:
+            raise ValueError(f"A sheet can hold {MAX_ROWS:,} rows. Write .csv or .parquet instead.")
 
     def close(self) -> None:
         """Finish the file."""
