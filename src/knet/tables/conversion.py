@@ -159,7 +159,7 @@ def count_missing(values: pa.ChunkedArray, kind: str) -> int:
 
 
 def restore(kind: Any, data: Any, name: str = "it") -> Any:
-    """Return JSON, maybe a stranger's, as the type `kind`: a dataclass, tuple[X, ...], X | None, str, bool, int or float; or raise an error.
+    """Return JSON as the type `kind`: a dataclass, tuple[X, ...], X | None, str, bool, int or float; or raise an error.
 
     Examples
     --------
