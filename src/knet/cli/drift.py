@@ -39,4 +39,4 @@ def drift(
         "is_foreign": found.is_foreign,
         "advice": found.advice,
     }
-    print_result("columns", found.table(), summary, output, as_json=run.as_json, force=run.force)
+    print_result("columns", found.table(), summary, output, run)

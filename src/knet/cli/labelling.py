@@ -13,7 +13,7 @@ from knet.cli.columns import agreement, as_text, find_ids, find_kept, kept_colum
 from knet.cli.messages import note_unseen, say
 from knet.cli.models import load_light_model
 from knet.cli.options import DialectOptions, RunOptions
-from knet.cli.predict import Labelling
+from knet.cli.predict import Labelling, Wanted
 from knet.model.blocks import ModelRef, columns, on_device
 from knet.model.drift import Drift, Moments, tested
 from knet.model.levels import level_columns
@@ -24,15 +24,9 @@ from knet.tables.read import Source
 from knet.tables.write import write_batches
 
 
-def label_table(
-    task: Labelling,
-    dialect: DialectOptions,
-    run: RunOptions,
-    results: Sequence[str],
-    reject: float | None,
-    target: str | None,
-) -> dict[str, object]:
-    """Write the results (label, levels, proba, score, embedding) batch by batch; return the summary."""
+def label_table(task: Labelling, dialect: DialectOptions, run: RunOptions, wanted: Wanted) -> dict[str, object]:
+    """Write the results batch by batch; return the summary."""
+    results, reject, target = wanted.results, wanted.reject, wanted.target
     model, recipe = load_light_model(task.model)
     model.predictor.threshold(reject)  # an error before anything is written
     if task.device not in ("auto", "cpu"):  # for these two NumPy computes, which starts sooner than torch
@@ -40,7 +34,6 @@ def label_table(
 
         model = on_device(model, str(resolve_device(task.device)))
     started, counts = time.perf_counter(), np.zeros(1 + model.n_clusters, np.int64)  # rejected rows, then the clusters
-    wanted = [name for name in results if name != "levels"]
     known, found, unseen = list[NDArray[np.str_]](), list[NDArray[np.int64]](), Counter[str]()
     looked_at = list[Moments]()
     with open_table(task.data, dialect, recipe) as source:
@@ -52,7 +45,7 @@ def label_table(
         def batches() -> Iterator[pa.Table]:
             for table, cells in _counted(source.batches(types, kept), source):
                 X = recipe.apply(table, unseen)
-                out = columns(model.predictor, X, wanted, reject)
+                out = columns(model.predictor, X, [name for name in results if name != "levels"], reject)
                 looked_at[:] = [Moments.merge([*looked_at, tested(model.predictor, X)])]
                 if "levels" in results:
                     out |= level_columns(out["label"], model.hierarchy, model.levels)
@@ -111,13 +104,7 @@ def _counted(batches: Iterator[tuple[pa.Table, pa.Table]], source: Source) -> It
 
 
 def label_folder(
-    spec: str,
-    task: Labelling,
-    folder: Path,
-    dialect: DialectOptions,
-    run: RunOptions,
-    results: Sequence[str],
-    reject: float | None,
+    spec: str, folder: Path, task: Labelling, dialect: DialectOptions, run: RunOptions, wanted: Wanted
 ) -> dict[str, object]:
     """Label many files, one output file per part; parts that an earlier run finished are skipped."""
     from knet.dask import files  # an error if Dask is not installed
@@ -126,10 +113,10 @@ def label_folder(
     parts = files.plan(task.data, folder)
     with open_table(parts[0].source, dialect, recipe) as source:
         ids = find_ids(source, recipe, task.id_col)
-        kept = find_kept(source.names, ids, task.keep or ["none"], results, None)
+        kept = find_kept(source.names, ids, task.keep or ["none"], wanted.results, None)
         recipe.types(source.names)
-    ref = ModelRef.of(model, "cpu" if task.device == "auto" else task.device, reject)
-    job = files.Job(ref, recipe, tuple(results), tuple(kept), dialect.known(recipe.dialect), run.threads or 1)
+    ref = ModelRef.of(model, "cpu" if task.device == "auto" else task.device, wanted.reject)
+    job = files.Job(ref, recipe, tuple(wanted.results), tuple(kept), dialect.known(recipe.dialect), run.threads or 1)
     started, finished, unseen = time.perf_counter(), list[files.Done](), Counter[str]()
     looked_at = list[Moments]()
     with files.cluster(spec) as client, ProgressLine() as line:
@@ -150,7 +137,7 @@ def label_folder(
         "parts": len(parts),
         "skipped": sum(done.skipped for done in finished),
         "sizes": sizes.tolist(),
-        **({} if reject is None else {"rejected": n_rows - int(sizes.sum())}),
+        **({} if wanted.reject is None else {"rejected": n_rows - int(sizes.sum())}),
         "seconds": round(seconds, 2),
         "rows_per_second": round(sum(done.rows for done in finished if not done.skipped) / seconds),
         "output": str(folder),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from knet.cli.options import RunOptions
 from knet.tables.terminal import LINE, printable
 
 
@@ -37,17 +38,11 @@ def _as_text(value: object) -> str:
 
 
 def print_result(
-    name: str,
-    lines: Sequence[Mapping[str, object]],
-    summary: Mapping[str, object],
-    output: Path | None,
-    *,
-    as_json: bool,
-    force: bool,
+    name: str, lines: Sequence[Mapping[str, object]], facts: Mapping[str, object], output: Path | None, run: RunOptions
 ) -> None:
     """Write lines, rounded, to a file or to standard output, on a terminal as a table, else as CSV; print the summary.
 
-    With `as_json`, they are in the summary, by this name, and standard output has nothing else.
+    The summary are `facts`. With --json, the lines are in it, by this name, and standard output has nothing else.
     """
     import pyarrow as pa
 
@@ -58,12 +53,12 @@ def print_result(
         {name: float(f"{value:.5g}") if isinstance(value, float) else value for name, value in line.items()}
         for line in lines
     ]
-    if output is None and sys.stdout is not None and sys.stdout.isatty() and not as_json:
+    if output is None and sys.stdout is not None and sys.stdout.isatty() and not run.as_json:
         typer.echo(printable(text_table(list(rounded[0]), [list(line.values()) for line in rounded]), LINE))
-    elif output is not None or not as_json:
-        write_batches(iter([pa.Table.from_pylist(rounded)]), output, force=force)
-    facts = {**summary, **({} if output is None else {"output": str(output)}), **({name: rounded} if as_json else {})}
-    print_summary(facts, as_json=as_json)
+    elif output is not None or not run.as_json:
+        write_batches(iter([pa.Table.from_pylist(rounded)]), output, force=run.force)
+    written = {} if output is None else {"output": str(output)}
+    print_summary({**facts, **written, **({name: rounded} if run.as_json else {})}, as_json=run.as_json)
 
 
 @contextmanager

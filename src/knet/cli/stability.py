@@ -36,5 +36,4 @@ def stability(
         found, facts = measure_stability(load(model), rows, n_refits)
     if found is None:
         raise ValueError("There is nothing to compare: the model has one cluster, or the table has fewer rows than it.")
-    summary = {"rows": len(rows.table), **facts}
-    print_result("clusters", found.table(), summary, output, as_json=run.as_json, force=run.force)
+    print_result("clusters", found.table(), {"rows": len(rows.table), **facts}, output, run)

@@ -132,8 +132,7 @@ def scan(
         found = find_number(prepared, max_clusters, rng, show.say)
     answer, counts = advise(found.numbers), [number.n_clusters for number in found.numbers]
     if n_resamples and counts:
-        shares_unit = prepared.preparation.shares_unit
-        stabilities = _stabilities(found.X, counts, rng, n_resamples, n_jobs, shares_unit=shares_unit)
+        stabilities = _stabilities(found.X, counts, rng, n_resamples, n_jobs, prepared.preparation.shares_unit)
         for row, value in zip(answer["table"], stabilities, strict=True):
             row["stability"] = value
     if counts and counts[-1] < (max_clusters or FIRST_MAX):
@@ -142,17 +141,11 @@ def scan(
 
 
 def _stabilities(
-    X: Floats,
-    counts: Sequence[int],
-    rng: np.random.RandomState,
-    n_resamples: int,
-    n_jobs: int | None,
-    *,
-    shares_unit: bool,
+    X: Floats, counts: Sequence[int], rng: np.random.RandomState, n_pairs: int, n_jobs: int | None, shares_unit: bool
 ) -> list[float]:
     """Return for each number how far partitions of two random halves agree, as a mean adjusted Rand index."""
     seed = int(rng.randint(2**31 - 1))
-    halves = [half for _ in range(n_resamples) for half in np.array_split(rng.permutation(len(X)), 2)]
+    halves = [half for _ in range(n_pairs) for half in np.array_split(rng.permutation(len(X)), 2)]
     found = Parallel(n_jobs=n_jobs)(delayed(_cluster_half)(X, half, counts, seed, shares_unit) for half in halves)
     pairs = zip(found[::2], found[1::2], strict=True)
     agreements = [[rand_index(a, b) for a, b in zip(first, second, strict=True)] for first, second in pairs]

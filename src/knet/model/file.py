@@ -20,7 +20,7 @@ from knet.arrays import AnyArray, Json
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
 from knet.files import check_new, write_whole
-from knet.model.encoder import RowEncoder, RowMLP
+from knet.model.encoder import RowMLP
 from knet.model.light import encoder_state, needs_module, restore_predictor
 from knet.model.predictor import Predictor
 from knet.model.read import ENCODER, FITTED, FORMAT, FORMAT_VERSION, check_content, digest_of, read_file
@@ -101,7 +101,8 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, devi
         ValueError if a parameter could not be stored, until the parameter is set again.
     """
     header, arrays = read_file(Path(path))
-    psi = _restore_encoder(header["encoder"], encoder_state(arrays), encoder, arrays["centers"].dtype, path)
+    is_own = header["encoder"] == "module"
+    psi = _restore_module(arrays, encoder, path) if is_own else RowMLP.from_state(encoder_state(arrays))
     return _restore_model(header, restore_predictor(header, arrays, on_device(psi, device)), encoder)
 
 
@@ -130,21 +131,15 @@ def _restore_model(header: Mapping[str, Json], predictor: Predictor, encoder: nn
     return model
 
 
-def _restore_encoder(
-    kind: str,
-    state: Mapping[str, AnyArray],
-    module: nn.Module | None,
-    dtype: np.dtype[np.floating],
-    path: str | os.PathLike[str],
-) -> RowEncoder:
-    """Return the encoder with its weights; a user's own module must be given."""
-    if kind == "mlp":
-        return RowMLP.from_state(state)
+def _restore_module(
+    arrays: Mapping[str, AnyArray], module: nn.Module | None, path: str | os.PathLike[str]
+) -> TorchEncoder:
+    """Return a user's own encoder, which must be given, with its weights."""
     if module is None:
         raise needs_module(path)
-    net = copy.deepcopy(module).cpu().to(torch_dtype(dtype))
+    net = copy.deepcopy(module).cpu().to(torch_dtype(arrays["centers"].dtype))
     try:
-        net.load_state_dict({name: torch.tensor(value) for name, value in state.items()})
+        net.load_state_dict({name: torch.tensor(value) for name, value in encoder_state(arrays).items()})
     except RuntimeError as error:
         detail = str(error).splitlines()[-1].strip()
         raise ModelFileError(f"The encoder does not fit the weights in {path}: {detail}") from error
