@@ -170,11 +170,12 @@ def check_inputs(data: str | None = None, model: Path | None = None) -> None:
 
 def check_roles(**roles: str | list[str] | None) -> None:
     """Raise an error if two options name the same column."""
-    named = {option: [names] if isinstance(names, str) else names or [] for option, names in roles.items()}
-    for name in (name for names in named.values() for name in names):
-        options = [
-            f"--{option.replace('_', '-')}" for option, names in named.items() for other in names if other == name
-        ]
+    uses: dict[str, list[str]] = {}
+    for option, names in roles.items():
+        for name in [names] if isinstance(names, str) else names or []:
+            uses.setdefault(name, []).append(f"--{option.replace('_', '-')}")
+    for name, options in uses.items():
         if len(options) > 1:
-            both = " and ".join(options)
-            raise ValueError(f"{both} name the same column, {name!r}. Use a column for one of them only.")
+            raise ValueError(
+                f"{' and '.join(options)} name the same column, {name!r}. Use a column for one of them only."
+            )

@@ -121,14 +121,8 @@ class Recipe(TransformerMixin, BaseEstimator):
         `y` is ignored, present by convention.
         """
         table, text = _to_arrow(X)
-        choices = Choices(
-            columns=tuple(self.columns or ()),
-            drop=tuple(self.drop or ()),
-            one_hot=self.one_hot,
-            dates=self.dates,
-            auto=self.auto,
-            advice=PYTHON,
-        )
+        columns, drop = tuple(self.columns or ()), tuple(self.drop or ())
+        choices = Choices(columns, drop, one_hot=self.one_hot, dates=self.dates, auto=self.auto, advice=PYTHON)
         learned = learn(table, choices, text, self._dialect if text else None)
         for note in learned.notes:
             warn_user(note[0].upper() + note[1:], KNetDataWarning)
