@@ -275,7 +275,7 @@ def _use_table(path: Path, rng: Generator) -> bool:
         recipe = fitted.recipe
         X = recipe.apply(fitted.table)
         with Source(str(path), TextOptions(header=header)) as source:
-            n_rows = sum(len(recipe.apply(batch)) for batch in source.batches(recipe.types(source.names)))
+            n_rows = sum(len(recipe.apply(batch)) for batch, _ in source.batches(recipe.types(source.names)))
     except (ValueError, OSError) as error:
         check_message(error)
         return False

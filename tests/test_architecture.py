@@ -64,7 +64,7 @@ MAY_IMPORT_LATE = {
 WITHOUT_TORCH = ("rows", "prepare", "start")
 MODEL_WITHOUT_TORCH = ("certainty", "drift", "encoder", "landmarks", "learn_certainty", "light", "predictor")
 MAX_LINES = 420
-MAX_LINES_WITH_ANY = 330
+MAX_LINES_WITH_ANY = 150
 
 # Words that the documentation and the sources avoid (CONTRIBUTING.md, "Wording").
 BANNED_WORDS = re.compile(

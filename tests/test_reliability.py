@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-import knet.cli.results
+import knet.cli.fit
 from knet import Advanced, KNet, load, load_light
 from knet import files as whole_files
 from knet.cli.app import app
@@ -96,7 +96,7 @@ def full_disk(tmp_path, monkeypatch):
         return half_written(path, content) if path.parent == folder else genuine(path, content)
 
     monkeypatch.setattr(Path, "write_bytes", write_bytes)
-    monkeypatch.setattr(knet.cli.results.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(knet.cli.fit.tempfile, "gettempdir", lambda: str(tmp_path))
     return folder
 
 
@@ -124,7 +124,7 @@ def test_a_full_disk_for_the_report_alone_saves_the_model_too(data, full_disk, t
 
 
 def test_without_any_space_the_message_says_so(data, full_disk, monkeypatch):
-    monkeypatch.setattr(knet.cli.results.tempfile, "gettempdir", lambda: str(full_disk))
+    monkeypatch.setattr(knet.cli.fit.tempfile, "gettempdir", lambda: str(full_disk))
     monkeypatch.setattr(Path, "home", lambda: full_disk)
     monkeypatch.setattr(Path, "cwd", lambda: full_disk)
     result = call("fit", data, "-c", 2, "--max-iter", 1, "-o", full_disk / "m.safetensors")
@@ -228,7 +228,7 @@ def test_a_file_that_appears_during_the_fit_is_not_replaced(data, tmp_path, monk
         return genuine(self, X, y, sample_weight)
 
     monkeypatch.setattr(KNet, "fit", fit)
-    monkeypatch.setattr(knet.cli.results.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(knet.cli.fit.tempfile, "gettempdir", lambda: str(tmp_path))
     assert call("fit", data, "-c", 2, "--max-iter", 1, "-o", out).exit_code == 2
     assert out.read_text() == "of another process"
 

@@ -423,4 +423,4 @@ def test_wide_files_are_read_in_smaller_batches(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", np.zeros((100, 50), np.float32))
     monkeypatch.setattr("knet.tables.binary.VALUES_AT_A_TIME", 1000)
     with Source(str(tmp_path / "x.npy")) as source:
-        assert [len(batch) for batch in source.batches(dict.fromkeys(source.names[:2]))] == [20] * 5
+        assert [len(batch) for batch, _ in source.batches(dict.fromkeys(source.names[:2]))] == [20] * 5

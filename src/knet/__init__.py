@@ -1,7 +1,7 @@
 """Spectral clustering that learns its kernel and predicts."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from knet.advanced import Advanced
@@ -30,7 +30,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that `knet --help` need not wait for torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'knet' has no attribute {name!r}")

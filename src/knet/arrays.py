@@ -1,10 +1,20 @@
-"""Types of arrays that many modules share, distances between rows, and the blocks in which many rows are processed."""
+"""Types that many modules share, distances between rows, and the blocks in which many rows are processed."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int64]
+AnyArray = NDArray[Any]  # of numbers, texts or objects
+
+# What a type checker cannot know: these come from libraries without types, or from users.
+RowsLike = Any  # rows as users pass them: array, list, DataFrame, Arrow table, tensor, sparse matrix, Dask collection
+Rows = Any  # rows as `knet.rows` returns them: an array of numbers, or a sparse matrix in CSR form
+Frame = Any  # a table with named columns: of pandas, polars or Arrow
+Column = Any  # of such a table, or a part of it
+Json = Any  # a value read from JSON, or ready to be written: None, bool, number, text, list or dict
 
 BLOCK_VALUES = 2**23  # values of a block of rows
 LOG_FLOOR = -60.0  # exp(-60) + 1 equals 1; smaller values become denormal numbers, which cost 20 times more

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from knet.advanced import Advanced
-from knet.arrays import Floats
+from knet.arrays import Floats, Rows, RowsLike
 from knet.methods import FurtherMethods
 from knet.model.drift import warn_if_foreign
 from knet.model.naming import Naming
@@ -223,7 +223,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
     def fit(
         self,
         X: ArrayLike,
-        y: Any = None,
+        y: object = None,
         sample_weight: ArrayLike | None = None,
         *,
         known: ArrayLike | None = None,
@@ -256,7 +256,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         """
         return self._fit_guided(X, sample_weight, partial(read_evidence, known, must_link, cannot_link))
 
-    def _fit_guided(self, X: Any, sample_weight: ArrayLike | None, read: ReadEvidence) -> Self:
+    def _fit_guided(self, X: RowsLike, sample_weight: ArrayLike | None, read: ReadEvidence) -> Self:
         """Fit rows with what is known about them, which is read after the rows themselves."""
         check_parameters(type(self).__name__, self.get_params(deep=False))
         before = dict(self.__dict__)
@@ -275,7 +275,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
             raise
         return self
 
-    def _fit(self, X: Any, sample_weight: ArrayLike | None, evidence: Evidence | None) -> None:
+    def _fit(self, X: RowsLike, sample_weight: ArrayLike | None, evidence: Evidence | None) -> None:
         """Fit checked rows: prepare, start, train, model; the fitted state changes only after the last step."""
         params, names = self.get_params(deep=False), getattr(self, "feature_names_in_", None)
         rng = random_generator(self.random_state)
@@ -345,7 +345,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         self.train_indices_, self.n_train_ = rows, len(rows)
         self.start_labels_, self.selection_ = start.labels, start.selection
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: embedding_0, embedding_1, ..."""
         check_is_fitted(self)
         return np.array([f"embedding_{j}" for j in range(self.cluster_centers_.shape[1])], dtype=object)
@@ -393,7 +393,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         X = self._rows(X)
         return self.predictor_.familiarity(X)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> Any:
+    def _rows(self, X: RowsLike, *, reset: bool = False) -> Rows:
         """Return X as an array or CSR matrix without infinite values, or raise a message that names the columns."""
         given = admit(X) if reset else self._admit(X)
         names = None if reset else getattr(self, "feature_names_in_", None)

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sklearn.exceptions import ConvergenceWarning
@@ -50,7 +50,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Make KNetConvergenceWarning at its first use: its base is scikit-learn's, which is slow to import."""
     if name != "KNetConvergenceWarning":
         raise AttributeError(f"module 'knet.exceptions' has no attribute {name!r}")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Floats
+from knet.arrays import Floats, Rows, RowsLike
 from knet.model.drift import Drift, drift
 from knet.model.levels import join_clusters
 from knet.model.naming import PLAIN, Naming
@@ -41,7 +41,7 @@ class FurtherMethods:
         """What the model does to columns: "standard", "common" if all are divided by the same number, or "none"."""
         return cast("KNet", self).predictor_.scaling.kind
 
-    def _admit(self, X: Any) -> Any:
+    def _admit(self, X: RowsLike) -> Rows:
         """Return rows as they are, or the numbers of a table if the model has a recipe for it."""
         model = cast("KNet", self)
         check_is_fitted(model)
@@ -68,7 +68,7 @@ class FurtherMethods:
         counts = [*known, model.n_clusters_] if counts is None else counts
         return join_clusters(replace(model.predictor_, naming=PLAIN).assign(rows), model.hierarchy_, counts)
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:
+    def score(self, X: ArrayLike, y: object = None) -> float:
         """Return how well the rows X support the predicted clusters; needs no known labels.
 
         The larger, the better: it is the value by which `knet.scan` compares numbers of clusters, on at most 2000 rows,
@@ -135,7 +135,8 @@ class FurtherMethods:
         X : array-like of shape (n_samples, n_features)
             Rows.
         n_clusters : int or "auto", optional
-            The number of clusters; by default that of this model, or "auto" if it was found.
+            The number of clusters; by default that of this model, or "auto" if it was found: it then changes only if
+            another number is supported more clearly.
         """
         from knet.explore.refit import refit
 
@@ -166,7 +167,11 @@ class FurtherMethods:
     def stability(
         self, X: ArrayLike, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None
     ) -> Stability:
-        """Return how far refits on other rows and seeds agree, as a `knet.explore.stability.Stability`."""
+        """Return how far refits on other rows and seeds agree, as a `knet.explore.stability.Stability`.
+
+        Each of the `n_refits` uses a random half of X (of at most 2000 rows if there are more), drawn by
+        `random_state`, and makes its own choice of start, kernel width and training rows; `n_jobs` of joblib run them.
+        """
         from knet.explore.stability import stability
 
         return stability(cast("KNet", self), X, n_refits=n_refits, random_state=random_state, n_jobs=n_jobs)
@@ -183,8 +188,9 @@ class FurtherMethods:
     def explain(self, X: ArrayLike, *, max_rows: int = 1000, random_state: int = 0) -> Explanation:
         """Return what makes each cluster of X: short rules, and the contribution of each column to each row.
 
-        The result is a `knet.explore.explain.Explanation`. Rules are in the units of X. At most `max_rows` rows get
-        contributions.
+        The result is a `knet.explore.explain.Explanation`; `knet.plots.explanation` draws it. X are the rows of the
+        fit, or many others; rules are in their units. At most `max_rows` rows, drawn by `random_state`, get
+        contributions, and fewer if there are very many columns.
         """
         from knet.explore.explain import explain
 

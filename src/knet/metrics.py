@@ -5,15 +5,13 @@ All three are 1 for equal partitions, ignore how clusters are numbered, and take
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from knet.arrays import Labels
+from knet.arrays import AnyArray, Labels
 
 
-def nmi(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = None) -> float:
+def nmi(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: object = None) -> float:
     """Return the normalised mutual information, I(C, C') / sqrt(H(C) H(C')), in [0, 1].
 
     The geometric mean of the entropies is the paper's choice (its appendix on NMI); scikit-learn's default is the
@@ -49,7 +47,7 @@ def nmi(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = No
     return float(np.clip(information / np.sqrt(np.prod(entropies)), 0, 1)) if min(entropies) > 0 else 0.0
 
 
-def ari(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = None) -> float:
+def ari(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: object = None) -> float:
     """Return the adjusted Rand index: pairs on which both partitions agree, corrected for chance.
 
     Parameters
@@ -75,7 +73,7 @@ def ari(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = No
     return rand_index(true, pred)
 
 
-def accuracy(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: Any = None) -> float:
+def accuracy(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: object = None) -> float:
     """Return the share of rows labelled right under the best one-to-one matching of clusters to classes.
 
     The matching is optimal (Hungarian method). If there are more clusters than classes, some are matched to no
@@ -130,7 +128,7 @@ def rand_index_of(counts: Labels) -> float:
     return float((together * pairs - expected) / (maximum - expected)) if maximum != expected else 1.0
 
 
-def _paired_codes(labels_true: ArrayLike, labels_pred: ArrayLike, noise_label: Any) -> tuple[Labels, Labels]:
+def _paired_codes(labels_true: ArrayLike, labels_pred: ArrayLike, noise_label: object) -> tuple[Labels, Labels]:
     """Return both labelings as integer codes, without the rows that the reference calls noise."""
     true, pred = np.asarray(labels_true), np.asarray(labels_pred)
     if true.ndim != 1 or true.shape != pred.shape:
@@ -146,6 +144,6 @@ def _paired_codes(labels_true: ArrayLike, labels_pred: ArrayLike, noise_label: A
     return _codes(true), _codes(pred)
 
 
-def _codes(labels: NDArray[Any]) -> Labels:
+def _codes(labels: AnyArray) -> Labels:
     """Return labels numbered 0, 1, ... in sorted order."""
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)

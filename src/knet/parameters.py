@@ -11,47 +11,49 @@ from typing import Any
 
 import numpy as np
 
-Rule = Callable[[Any], bool]
+Rule = tuple[Callable[[Any], bool], str]  # a test of a value, and what the message calls the allowed values
+Allowed = tuple[str | Rule, ...]  # of a parameter: texts, and rules for other values
+Params = dict[str, Any]  # parameters by name; a parameter may have a value of any type, and is checked
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and math.isfinite(value)
 
 
-def integer(minimum: int) -> tuple[Rule, str]:
+def integer(minimum: int) -> Rule:
     """Allow whole numbers from `minimum` on."""
     return lambda value: _is_int(value) and value >= minimum, f"an integer >= {minimum}"
 
 
-def positive_number() -> tuple[Rule, str]:
+def positive_number() -> Rule:
     """Allow finite numbers above zero."""
     return lambda value: _is_number(value) and value > 0, "a number > 0"
 
 
-def nonnegative_number() -> tuple[Rule, str]:
+def nonnegative_number() -> Rule:
     """Allow finite numbers from zero on."""
     return lambda value: _is_number(value) and value >= 0, "a number >= 0"
 
 
-def fraction() -> tuple[Rule, str]:
+def fraction() -> Rule:
     """Allow floats in (0, 1]."""
     return lambda value: _is_number(value) and not _is_int(value) and 0 < value <= 1, "a fraction in (0, 1]"
 
 
-def sizes() -> tuple[Rule, str]:
+def sizes() -> Rule:
     """Allow tuples and lists of whole numbers from 1 on, not empty."""
     return lambda value: _are_sizes(value), "a tuple of integers >= 1"
 
 
-def _are_sizes(value: Any) -> bool:
+def _are_sizes(value: object) -> bool:
     return isinstance(value, tuple | list) and len(value) > 0 and all(_is_int(n) and n >= 1 for n in value)
 
 
-def positive_numbers() -> tuple[Rule, str]:
+def positive_numbers() -> Rule:
     """Allow tuples and lists of positive numbers, not empty."""
     is_positive, _ = positive_number()
     return (
@@ -60,32 +62,32 @@ def positive_numbers() -> tuple[Rule, str]:
     )
 
 
-def nothing() -> tuple[Rule, str]:
+def nothing() -> Rule:
     """Allow None."""
     return lambda value: value is None, "None"
 
 
-def function() -> tuple[Rule, str]:
+def function() -> Rule:
     """Allow anything that can be called."""
     return callable, "a callable"
 
 
-def instance(kind: type, name: str) -> tuple[Rule, str]:
+def instance(kind: type, name: str) -> Rule:
     """Allow instances of `kind`."""
     return lambda value: isinstance(value, kind), name
 
 
-def module() -> tuple[Rule, str]:
+def module() -> Rule:
     """Allow networks of torch, not their classes."""
     return lambda value: hasattr(value, "state_dict") and not isinstance(value, type), "a torch.nn.Module"
 
 
-def advanced() -> tuple[Rule, str]:
+def advanced() -> Rule:
     """Allow a `knet.Advanced`."""
     return lambda value: type(value).__name__ == "Advanced" and hasattr(value, "get_params"), "a knet.Advanced"
 
 
-def check_parameter(owner: str, name: str, value: Any, choices: Collection[str], rules: list[tuple[Rule, str]]) -> None:
+def check_parameter(owner: str, name: str, value: object, choices: Collection[str], rules: list[Rule]) -> None:
     """Raise unless `value` is one of the strings in `choices` or passes one of `rules`."""
     if (isinstance(value, str) and value in choices) or any(rule(value) for rule, _ in rules):
         return
@@ -96,7 +98,7 @@ def check_parameter(owner: str, name: str, value: Any, choices: Collection[str],
     raise ValueError(f"The {name!r} parameter of {owner} must be {listed}. Got {value!r} instead{hint}")
 
 
-def check_each(owner: str, params: Mapping[str, Any], rules: Mapping[str, tuple[Any, ...]]) -> None:
+def check_each(owner: str, params: Mapping[str, object], rules: Mapping[str, Allowed]) -> None:
     """Check the given parameters by `rules`, whose entries list allowed strings and (rule, text) pairs."""
     for name, value in params.items():
         if allowed := rules.get(name):
@@ -104,14 +106,14 @@ def check_each(owner: str, params: Mapping[str, Any], rules: Mapping[str, tuple[
             check_parameter(owner, name, value, choices, [item for item in allowed if not isinstance(item, str)])
 
 
-def check_parameters(owner: str, params: Mapping[str, Any]) -> None:
+def check_parameters(owner: str, params: Params) -> None:
     """Raise if a parameter of a KNet, or of its `advanced` object, has a value that is not allowed."""
     check_each(owner, params, RULES)
     if params.get("advanced") is not None:
         check_each("Advanced", params["advanced"].get_params(deep=False), ADVANCED_RULES)
 
 
-RULES: dict[str, tuple[Any, ...]] = {
+RULES: dict[str, Allowed] = {
     "n_clusters": ("auto", integer(1)),
     "max_clusters": (nothing(), integer(2)),
     "u_update": ("eig", "sma", function()),
@@ -131,7 +133,7 @@ RULES: dict[str, tuple[Any, ...]] = {
     "verbose": (instance(bool, "a bool"), integer(0)),
     "advanced": (nothing(), advanced()),
 }
-ADVANCED_RULES: dict[str, tuple[Any, ...]] = {
+ADVANCED_RULES: dict[str, Allowed] = {
     "sigma_scale": (positive_number(),),
     "init": ("identity", "pretrain"),
     "u_columns": ("c-1", "c"),

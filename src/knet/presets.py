@@ -1,10 +1,9 @@
 """Settings of the paper's experiments, one set of parameters per dataset, for `KNet(n_clusters, **paper("wine"))`."""
 
-from typing import Any
-
 from knet.advanced import Advanced
+from knet.parameters import Params
 
-ALL: dict[str, Any] = {"sigma": "median", "n_components": None, "tol": 0.01}
+ALL: Params = {"sigma": "median", "n_components": None, "tol": 0.01}
 SYNTHETIC = ALL | {"hidden_layer_sizes": (20, 20), "n_init": 5}
 REAL = ALL | {"batch_size": 32, "n_init": 1}
 NARROW = {"sigma_scale": 0.1}
@@ -12,7 +11,7 @@ NARROW = {"sigma_scale": 0.1}
 WIDER = {"hidden_layer_sizes": (64, 64), "n_init": 5}
 
 # Per dataset: parameters of KNet, and fields of its `advanced` object.
-PAPER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+PAPER: dict[str, tuple[Params, Params]] = {
     "moon": (SYNTHETIC, NARROW),
     "spiral1": (SYNTHETIC, NARROW),
     # The paper prints no layer size for this one. Of 300 random rows some are far from all others: c columns let them
@@ -29,7 +28,7 @@ PAPER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def paper(dataset: str) -> dict[str, Any]:
+def paper(dataset: str) -> Params:
     """Return the paper's settings for one of its datasets, as keyword arguments of `KNet`.
 
     The kernel width is the median distance, times 0.1 for Moon and the spirals. Encoders have three layers, with 20

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from knet.cli.messages import note_unseen, say
 from knet.cli.models import load_light_model
 from knet.cli.options import ColumnOptions, DialectOptions
 from knet.rows.kinds import some
-from knet.tables.conversion import Conversion, near_miss
+from knet.tables.conversion import Conversion, check_names, near_miss
 from knet.tables.formats import DELIMITERS
 from knet.tables.learn import Advice, Choices, learn
 from knet.tables.read import Source
@@ -45,7 +45,7 @@ class Rows:
     text_col: str | None
 
     @property
-    def names(self) -> list[Any] | None:
+    def names(self) -> list[object] | None:
         """Return what the report calls the rows: the ids, the text, or both; None if there is neither."""
         ids = [self.cells[name].to_pylist() for name in self.recipe.ids]
         texts = [] if self.text_col is None else self.cells[self.text_col].to_pylist()
@@ -71,11 +71,11 @@ def read_to_fit(
     """Read a table and learn how its columns become numbers; texts, weights and known labels become none."""
     beside = [name for name in (text_col, known) if name is not None]
     with open_table(data, dialect) as source:
-        check_present(source, known)
+        check_names([known], source.names, source.label)
         choices = Choices(
-            columns=_split(columns.use, source),
-            drop=[*_split(columns.drop, source), *beside],
-            ids=_split(columns.id_col, source),
+            columns=_split(columns.use, source.names),
+            drop=[*_split(columns.drop, source.names), *beside],
+            ids=_split(columns.id_col, source.names),
             target=columns.target,
             one_hot=columns.one_hot,
             dates=columns.dates,
@@ -106,16 +106,16 @@ def read_like(
     """Read a whole table as the one that a model was fitted on."""
     recipe = load_light_model(model)[1]
     with open_table(data, dialect, recipe) as source:
-        check_present(source, target, text_col)
+        check_names([target, text_col], source.names, source.label)
         target = target or (recipe.target if recipe.target in source.names else None)
         recipe = replace(recipe, ids=tuple(name for name in recipe.ids if name in source.names), target=target)
         table = source.read(recipe.types(source.names, *recipe.ids, target, text_col))
     return Rows(table, table, recipe, convert(table, recipe), source.label, text_col)
 
 
-def _split(names: Sequence[str] | None, source: Source) -> list[str]:
+def _split(names: Sequence[str] | None, present: Sequence[str]) -> list[str]:
     """Return the names in a list option: each is a column, or several with commas between them."""
-    return [part for name in names or () for part in ([name] if name in source.names else name.split(","))]
+    return [part for name in names or () for part in ([name] if name in present else name.split(","))]
 
 
 def column_weights(given: list[str] | None, recipe: Conversion) -> tuple[float, ...] | None:
@@ -159,18 +159,14 @@ def open_table(data: str, dialect: DialectOptions, recipe: Conversion | None = N
 
 
 def find_kept(
-    names: Sequence[str],
-    ids: Sequence[str],
-    keep: Sequence[str] | None,
-    results: Collection[str],
-    output: Path | None,
+    names: Sequence[str], ids: Sequence[str], keep: Sequence[str] | None, results: Collection[str], output: Path | None
 ) -> list[str]:
     """Return the columns that are copied to the output: `keep`, or by default the ids, or all of a narrow table.
 
     Ids identify the rows. Without them a label says nothing once the rows are in another order.
     """
     suffix = "" if output is None else output.suffix.lower()
-    words = [] if keep is None else [part for name in keep for part in ([name] if name in names else name.split(","))]
+    words = _split(keep, names)
     taken = re.compile("|".join(RESULT_COLUMNS[name] for name in results))
     everything = words == ["all"] or (keep is None and not ids and suffix not in ARRAYS and "label" in results)
     if everything and keep is None and len(names) > MAX_KEPT:
@@ -182,9 +178,8 @@ def find_kept(
             say(f"note: the column {name!r} is not copied to the output, where a result has this name.")
         return [name for name in names if name not in clashes]
     kept = list(dict.fromkeys([*ids, *([] if words == ["none"] else words)]))
+    check_names(kept, names)
     for name in kept:
-        if name not in names:
-            raise ValueError(f"There is no column {name!r} in the table.{near_miss(name, names)}")
         if taken.fullmatch(name):
             raise ValueError(
                 f"The column {name!r}, which is to be copied, has the name of a result column. Rename it first."
@@ -195,7 +190,7 @@ def find_kept(
 def find_ids(source: Source, recipe: Conversion, given: Sequence[str] | None, output: Path | None = None) -> list[str]:
     """Return the columns that identify rows: the given ones, or those of the fit that the file has."""
     if given:
-        return _split(given, source)
+        return _split(given, source.names)
     names = [name for name in recipe.ids if name in source.names]
     if names and output is not None and output.suffix.lower() == ".npy":
         say(f"note: {output} can hold numbers only, so the ids of {some(list(map(repr, names)))} are left out.")
@@ -210,13 +205,6 @@ def kept_columns(
     as_text = output is None or output.suffix.lower() in DELIMITERS
     own = [] if as_text else typed.column_names
     return {name: typed[name] if name in own else cells[name] for name in names}
-
-
-def check_present(source: Source, *names: str | None) -> None:
-    """Raise an error if the file does not have these columns."""
-    for name in names:
-        if name is not None and name not in source.names:
-            raise ValueError(f"There is no column {name!r} in {source.label}.{near_miss(name, source.names)}")
 
 
 def as_text(values: pa.ChunkedArray) -> NDArray[np.str_]:

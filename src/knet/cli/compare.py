@@ -58,15 +58,16 @@ def _comparison(first: str, second: str, data: str, dialect: opt.DialectOptions)
     """Label the rows of a table by models, or take labels from its columns, and compare them."""
     import numpy as np
 
-    from knet.cli.columns import as_text, check_present, convert, open_table  # slow: after the checks
+    from knet.cli.columns import as_text, convert, open_table  # slow: after the checks
     from knet.cli.models import load_light_model
     from knet.explore.compare import compare_labels
+    from knet.tables.conversion import check_names
 
     models = {name: load_light_model(Path(name)) for name in (first, second) if name.endswith(opt.MODEL)}
     columns = [name for name in (first, second) if name not in models]
     recipes = [recipe for _, recipe in models.values()]
     with open_table(data, dialect, recipes[0] if recipes else None) as source:
-        check_present(source, *columns)
+        check_names(columns, source.names, source.label)
         types = {name: kind for recipe in recipes for name, kind in recipe.types(source.names, *columns).items()}
         table = source.read(types) if recipes else source.read()
     labels, rows, names = [], None, list[str]()

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from knet.cli import options as opt
-from knet.cli.messages import print_summary, write_lines
+from knet.cli.messages import print_result
 
 EXAMPLES = "Examples:  knet drift m.safetensors new.csv   |   knet drift m.safetensors new.csv -o drift.csv --json"
 
@@ -30,7 +30,6 @@ def drift(
 
     with run.limited_threads():
         found = compare_table(model, data, dialect)
-    lines = write_lines(found.table(), output, force=run.force, quiet=run.as_json)
     summary = {
         "rows": found.n_rows,
         "unfamiliar": round(found.unfamiliar, 4),
@@ -39,7 +38,5 @@ def drift(
         "training_shares": [round(share, 4) for share in found.reference_shares.tolist()],
         "is_foreign": found.is_foreign,
         "advice": found.advice,
-        **({} if output is None else {"output": str(output)}),
-        **({"columns": lines} if run.as_json else {}),
     }
-    print_summary(summary, as_json=run.as_json)
+    print_result("columns", found.table(), summary, output, run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 
 PAIRS = "File of two columns: pairs of rows that belong to"
 NAMED_BY = "by their ids in --id-col, else by row numbers from 0 on"
-
-
-class Known(TypedDict, total=False):
-    """The parameters of `KNet.fit` that say what is known about rows."""
-
-    known: ArrayLike
-    must_link: ArrayLike
-    cannot_link: ArrayLike
 
 
 @dataclass(frozen=True)
@@ -43,17 +35,12 @@ class EvidenceOptions:
             if path is not None:
                 opt.check_inputs(str(path))
 
-    def read(self, table: pa.Table, ids: Sequence[str]) -> Known:
+    def read(self, table: pa.Table, ids: Sequence[str]) -> dict[str, ArrayLike]:
         """Return the parameters of `KNet.fit`; pairs name rows by the first id column, or by their numbers."""
-        found = Known()
         names = table[ids[0]].to_pylist() if ids else list(range(len(table)))
-        if self.known is not None:
-            found["known"] = table[self.known].to_pylist()
-        if self.must_link is not None:
-            found["must_link"] = _read_pairs(self.must_link, names)
-        if self.cannot_link is not None:
-            found["cannot_link"] = _read_pairs(self.cannot_link, names)
-        return found
+        known = {} if self.known is None else {"known": table[self.known].to_pylist()}
+        files = {"must_link": self.must_link, "cannot_link": self.cannot_link}
+        return known | {name: _read_pairs(path, names) for name, path in files.items() if path is not None}
 
 
 def _read_pairs(path: Path, ids: list[object]) -> list[tuple[int, int]]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -13,11 +17,11 @@ from knet.cli import options as opt
 from knet.cli.evidence import EvidenceOptions
 from knet.cli.messages import print_summary, warnings_as_lines
 from knet.cli.report import measure_stability, write_report
-from knet.cli.results import Attempts
 
 if TYPE_CHECKING:
     from knet.cli.columns import Rows
     from knet.estimator import KNet
+    from knet.parameters import Params
 
 EXAMPLES = (
     "Examples:  knet fit data.csv -o m.safetensors --labels labels.csv --report report.html   |   "
@@ -49,7 +53,7 @@ class TrainingOptions:
     random_state: opt.RandomState = 0
     device: opt.Device = "auto"
 
-    def parameters(self, n_clusters: str, max_clusters: int | None) -> dict[str, Any]:
+    def parameters(self, n_clusters: str, max_clusters: int | None) -> Params:
         """Return the parameters of KNet, except `advanced`, checked before torch is imported."""
         from knet.parameters import check_parameters
 
@@ -70,6 +74,44 @@ def _number_or_word(text: str) -> str | int | float:
         except ValueError:
             continue
     return text
+
+
+class Attempts:
+    """The files that were written, by what they hold, and the errors of the others: a fit is not lost if one fails."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, str] = {}
+        self.errors: list[str] = []
+
+    @contextmanager
+    def to_write(self, what: str, path: Path | None) -> Iterator[None]:
+        """Keep an error, so that the other files are still written; `path` is None for standard output."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError, ImportError) as error:
+            self.errors.append(f"The {what} could not be written to {path or 'standard output'}: {error}.")
+        else:
+            self.written |= {} if path is None else {what: str(path)}
+
+    def rescue(self, model: KNet, stem: str) -> None:
+        """Save the model in another folder if there are errors and it has not been written.
+
+        `knet predict` and `knet report` can then write the rest later.
+        """
+        if not self.errors or "model" in self.written:
+            return
+        for folder in (tempfile.gettempdir(), Path.home(), Path.cwd()):
+            path = Path(folder, f"{stem}-{os.getpid()}.safetensors")
+            try:
+                model.save(path)
+            except OSError:
+                continue
+            self.errors.append(f"The model was saved to {path} instead; `knet predict` and `knet report` can use it.")
+            self.written["model"] = str(path)
+            return
+        self.errors.append("The model could not be saved in another folder either: free some space and fit again.")
 
 
 def fit(
@@ -135,7 +177,7 @@ def fit(
         raise OSError(" ".join(attempts.errors))
 
 
-def _summarize(model: KNet, rows: Rows, seconds: float) -> dict[str, Any]:
+def _summarize(model: KNet, rows: Rows, seconds: float) -> dict[str, object]:
     """Return the summary of a fit."""
     import numpy as np
 

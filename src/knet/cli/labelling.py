@@ -4,36 +4,29 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from knet.cli.columns import agreement, as_text, check_present, find_ids, find_kept, kept_columns, open_table
+from knet.cli.columns import agreement, as_text, find_ids, find_kept, kept_columns, open_table
 from knet.cli.messages import note_unseen, say
 from knet.cli.models import load_light_model
 from knet.cli.options import DialectOptions, RunOptions
-from knet.cli.predict import Labelling
+from knet.cli.predict import Labelling, Wanted
 from knet.model.blocks import ModelRef, columns, on_device
 from knet.model.drift import Drift, Moments, tested
 from knet.model.levels import level_columns
 from knet.model.light import LightModel
 from knet.progress import ProgressLine
-from knet.tables.conversion import Conversion
+from knet.tables.conversion import Conversion, check_names
 from knet.tables.read import Source
 from knet.tables.write import write_batches
 
 
-def label_table(
-    task: Labelling,
-    dialect: DialectOptions,
-    run: RunOptions,
-    results: Sequence[str],
-    reject: float | None,
-    target: str | None,
-) -> dict[str, Any]:
-    """Write the results (label, levels, proba, score, embedding) batch by batch; return the summary."""
+def label_table(task: Labelling, dialect: DialectOptions, run: RunOptions, wanted: Wanted) -> dict[str, object]:
+    """Write the results batch by batch; return the summary."""
+    results, reject, target = wanted.results, wanted.reject, wanted.target
     model, recipe = load_light_model(task.model)
     model.predictor.threshold(reject)  # an error before anything is written
     if task.device not in ("auto", "cpu"):  # for these two NumPy computes, which starts sooner than torch
@@ -41,19 +34,18 @@ def label_table(
 
         model = on_device(model, str(resolve_device(task.device)))
     started, counts = time.perf_counter(), np.zeros(1 + model.n_clusters, np.int64)  # rejected rows, then the clusters
-    wanted = [name for name in results if name != "levels"]
     known, found, unseen = list[NDArray[np.str_]](), list[NDArray[np.int64]](), Counter[str]()
     looked_at = list[Moments]()
     with open_table(task.data, dialect, recipe) as source:
         ids = find_ids(source, recipe, task.id_col, task.output)
         kept = find_kept(source.names, ids, task.keep, results, task.output)
-        check_present(source, target)
+        check_names([target], source.names, source.label)
         types = recipe.types(source.names, target)
 
         def batches() -> Iterator[pa.Table]:
-            for table, cells in _counted(source.batches_and_cells(types, kept), source):
+            for table, cells in _counted(source.batches(types, kept), source):
                 X = recipe.apply(table, unseen)
-                out = columns(model.predictor, X, wanted, reject)
+                out = columns(model.predictor, X, [name for name in results if name != "levels"], reject)
                 looked_at[:] = [Moments.merge([*looked_at, tested(model.predictor, X)])]
                 if "levels" in results:
                     out |= level_columns(out["label"], model.hierarchy, model.levels)
@@ -82,7 +74,7 @@ def compare_table(model_file: Path, data: str, dialect: DialectOptions) -> Drift
     model, recipe = load_light_model(model_file)
     unseen = Counter[str]()
     with open_table(data, dialect, recipe) as source:
-        tables = _counted(source.batches_and_cells(recipe.types(source.names), ()), source)
+        tables = _counted(source.batches(recipe.types(source.names)), source)
         found = Moments.merge(
             [Moments.of_rows(model.predictor.unedited, recipe.apply(table, unseen)) for table, _ in tables]
         )
@@ -104,7 +96,7 @@ def _counted(batches: Iterator[tuple[pa.Table, pa.Table]], source: Source) -> It
             yield table, cells
             n_rows += len(table)
             if line.is_due:
-                share, seconds = source.share_read, line.seconds
+                share, seconds = source.file.share_read(), line.seconds
                 left = f", {seconds * (1 - share) / share:.0f} s left" if share else ""
                 line.show(f"{n_rows:,} rows, {n_rows / seconds:,.0f} per second{left}")
     if n_rows == 0:
@@ -112,14 +104,8 @@ def _counted(batches: Iterator[tuple[pa.Table, pa.Table]], source: Source) -> It
 
 
 def label_folder(
-    spec: str,
-    task: Labelling,
-    folder: Path,
-    dialect: DialectOptions,
-    run: RunOptions,
-    results: Sequence[str],
-    reject: float | None,
-) -> dict[str, Any]:
+    spec: str, folder: Path, task: Labelling, dialect: DialectOptions, run: RunOptions, wanted: Wanted
+) -> dict[str, object]:
     """Label many files, one output file per part; parts that an earlier run finished are skipped."""
     from knet.dask import files  # an error if Dask is not installed
 
@@ -127,10 +113,10 @@ def label_folder(
     parts = files.plan(task.data, folder)
     with open_table(parts[0].source, dialect, recipe) as source:
         ids = find_ids(source, recipe, task.id_col)
-        kept = find_kept(source.names, ids, task.keep or ["none"], results, None)
+        kept = find_kept(source.names, ids, task.keep or ["none"], wanted.results, None)
         recipe.types(source.names)
-    ref = ModelRef.of(model, "cpu" if task.device == "auto" else task.device, reject)
-    job = files.Job(ref, recipe, tuple(results), tuple(kept), dialect.known(recipe.dialect), run.threads or 1)
+    ref = ModelRef.of(model, "cpu" if task.device == "auto" else task.device, wanted.reject)
+    job = files.Job(ref, recipe, tuple(wanted.results), tuple(kept), dialect.known(recipe.dialect), run.threads or 1)
     started, finished, unseen = time.perf_counter(), list[files.Done](), Counter[str]()
     looked_at = list[Moments]()
     with files.cluster(spec) as client, ProgressLine() as line:
@@ -151,7 +137,7 @@ def label_folder(
         "parts": len(parts),
         "skipped": sum(done.skipped for done in finished),
         "sizes": sizes.tolist(),
-        **({} if reject is None else {"rejected": n_rows - int(sizes.sum())}),
+        **({} if wanted.reject is None else {"rejected": n_rows - int(sizes.sum())}),
         "seconds": round(seconds, 2),
         "rows_per_second": round(sum(done.rows for done in finished if not done.skipped) / seconds),
         "output": str(folder),

@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import typer
 
+from knet.cli.options import RunOptions
 from knet.tables.terminal import LINE, printable
 
 
@@ -19,7 +19,7 @@ def say(text: str) -> None:
         typer.echo(printable(text), err=True)
 
 
-def print_summary(summary: Mapping[str, Any], *, as_json: bool, to_stderr: bool = True) -> None:
+def print_summary(summary: Mapping[str, object], *, as_json: bool, to_stderr: bool = True) -> None:
     """Print a summary as JSON to standard output, or as a list of lines, by default to standard error."""
     if as_json:
         typer.echo(json.dumps(summary))
@@ -29,7 +29,7 @@ def print_summary(summary: Mapping[str, Any], *, as_json: bool, to_stderr: bool 
         (say if to_stderr else typer.echo)(printable(f"{name:<{width}}  {_as_text(value)}"))
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, list):
@@ -37,12 +37,12 @@ def _as_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def write_lines(
-    lines: Sequence[Mapping[str, object]], output: Path | None, *, force: bool, quiet: bool
-) -> list[dict[str, object]]:
-    """Write the lines of a result: to a file, or to standard output, on a terminal as a table, else as CSV.
+def print_result(
+    name: str, lines: Sequence[Mapping[str, object]], facts: Mapping[str, object], output: Path | None, run: RunOptions
+) -> None:
+    """Write lines, rounded, to a file or to standard output, on a terminal as a table, else as CSV; print the summary.
 
-    Return them with rounded numbers, as they are written; `quiet` writes nothing to standard output.
+    The summary are `facts`. With --json, the lines are in it, by this name, and standard output has nothing else.
     """
     import pyarrow as pa
 
@@ -53,11 +53,12 @@ def write_lines(
         {name: float(f"{value:.5g}") if isinstance(value, float) else value for name, value in line.items()}
         for line in lines
     ]
-    if output is None and sys.stdout is not None and sys.stdout.isatty() and not quiet:
+    if output is None and sys.stdout is not None and sys.stdout.isatty() and not run.as_json:
         typer.echo(printable(text_table(list(rounded[0]), [list(line.values()) for line in rounded]), LINE))
-    elif output is not None or not quiet:
-        write_batches(iter([pa.Table.from_pylist(rounded)]), output, force=force)
-    return rounded
+    elif output is not None or not run.as_json:
+        write_batches(iter([pa.Table.from_pylist(rounded)]), output, force=run.force)
+    written = {} if output is None else {"output": str(output)}
+    print_summary({**facts, **written, **({name: rounded} if run.as_json else {})}, as_json=run.as_json)
 
 
 @contextmanager
@@ -72,9 +73,10 @@ def warnings_as_lines() -> Iterator[None]:
 
 def note_unseen(counts: Mapping[str, int], n_without_values: int = 0) -> None:
     """Print how many rows have categories that were not seen in training, and how many have no value, so no label."""
-    for name, count in counts.items():
-        rows = "1 row has" if count == 1 else f"{count:,} rows have"
-        say(f"note: {rows} a value in {name!r} that was not seen in training; it is encoded as zeros.")
+    from knet.tables.conversion import describe_unseen
+
+    for note in describe_unseen(counts):
+        say(f"note: {note}")
     if n_without_values:
         rows, label = ("1 row has", "its") if n_without_values == 1 else (f"{n_without_values:,} rows have", "their")
         say(f"note: {rows} no value in the columns of the model; {label} label is -1.")

@@ -82,16 +82,14 @@ class DialectOptions:
         Option("--header/--no-header", help="Whether the first line names the columns; default: recognised."),
     ] = None
     sep: Annotated[
-        str | None,
-        Option(help="Separator: a character, or comma, semicolon, tab, pipe, space; default: recognised."),
+        str | None, Option(help="Separator: a character, or comma, semicolon, tab, pipe, space; default: recognised.")
     ] = None
     decimal: Annotated[str | None, Option(help="Decimal mark: . or , (default: recognised).")] = None
     encoding: Annotated[
         str | None, Option(help="Encoding of the text, such as utf-8 or latin-1; default: recognised.")
     ] = None
     na: Annotated[
-        list[str] | None,
-        Option(help="Word that means a missing value, in addition to NA, null, ...; may be repeated."),
+        list[str] | None, Option(help="Word that means a missing value, in addition to NA, null, ...; may be repeated.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -139,7 +137,7 @@ class RunOptions:
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command as Typer should see it: with the fields of each group in the place of the group."""
 
-    def parameters(owner: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    def parameters(owner: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(owner, eval_str=True).parameters
 
     groups: dict[str, Any] = {
@@ -172,11 +170,12 @@ def check_inputs(data: str | None = None, model: Path | None = None) -> None:
 
 def check_roles(**roles: str | list[str] | None) -> None:
     """Raise an error if two options name the same column."""
-    named = {option: [names] if isinstance(names, str) else names or [] for option, names in roles.items()}
-    for name in (name for names in named.values() for name in names):
-        options = [
-            f"--{option.replace('_', '-')}" for option, names in named.items() for other in names if other == name
-        ]
+    uses: dict[str, list[str]] = {}
+    for option, names in roles.items():
+        for name in [names] if isinstance(names, str) else names or []:
+            uses.setdefault(name, []).append(f"--{option.replace('_', '-')}")
+    for name, options in uses.items():
         if len(options) > 1:
-            both = " and ".join(options)
-            raise ValueError(f"{both} name the same column, {name!r}. Use a column for one of them only.")
+            raise ValueError(
+                f"{' and '.join(options)} name the same column, {name!r}. Use a column for one of them only."
+            )

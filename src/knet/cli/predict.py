@@ -31,6 +31,15 @@ class Labelling:
     device: opt.Device = "auto"
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is computed for each row: results (label, levels, proba, score, embedding), and what is done with labels."""
+
+    results: Sequence[str]
+    reject: float | None = None
+    target: str | None = None
+
+
 def predict(
     *,
     task: Labelling,
@@ -49,9 +58,9 @@ def predict(
     With --dask, many files are labelled into a folder, one output file each; a second run skips finished files.
     """
     asked = {"label": True, "levels": levels, "proba": proba, "score": score, "embedding": embedding}
-    results = [name for name, wanted in asked.items() if wanted]
+    wanted = Wanted([name for name, is_asked in asked.items() if is_asked], reject, target)
     if dask is None:
-        _run(task, dialect, run, results, reject, target)
+        _run(task, dialect, run, wanted)
         return
     if task.output is None or target is not None or task.data == STDIN or levels:
         raise ValueError(
@@ -59,23 +68,16 @@ def predict(
         )
     from knet.cli.labelling import label_folder
 
-    print_summary(label_folder(dask, task, task.output, dialect, run, results, reject), as_json=run.as_json)
+    print_summary(label_folder(dask, task.output, task, dialect, run, wanted), as_json=run.as_json)
 
 
 def embed(task: Labelling, dialect: opt.DialectOptions, run: opt.RunOptions) -> None:
     """Write the embedding of every row of a table, in batches."""
-    _run(task, dialect, run, ["embedding"])
+    _run(task, dialect, run, Wanted(["embedding"]))
 
 
-def _run(
-    task: Labelling,
-    dialect: opt.DialectOptions,
-    run: opt.RunOptions,
-    results: Sequence[str],
-    reject: float | None = None,
-    target: str | None = None,
-) -> None:
-    """Check the files, write the results (label, proba, score, embedding) and print the summary."""
+def _run(task: Labelling, dialect: opt.DialectOptions, run: opt.RunOptions, wanted: Wanted) -> None:
+    """Check the files, write the results and print the summary."""
     opt.check_inputs(task.data, task.model)
     if run.as_json and task.output is None:
         raise ValueError("--json prints to standard output, and so do the results. Use --output as well.")
@@ -83,5 +85,5 @@ def _run(
     from knet.cli.labelling import label_table  # slow: after the checks
 
     with run.limited_threads():
-        summary = label_table(task, dialect, run, results, reject, target)
+        summary = label_table(task, dialect, run, wanted)
     print_summary(summary, as_json=run.as_json)

@@ -50,7 +50,7 @@ def report(
 
 def measure_stability(
     model: KNet, rows: Rows, n_refits: int, labels: ArrayLike | None = None
-) -> tuple[Stability | None, dict[str, Any]]:
+) -> tuple[Stability | None, dict[str, object]]:
     """Refit a model on samples of the rows; return the stability and what the summary says about it.
 
     The stability is None if there are no refits or they would say nothing. The summary has that of all clusters and of

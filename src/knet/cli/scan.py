@@ -6,7 +6,7 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
@@ -56,7 +56,10 @@ def scan(
         started = time.perf_counter()
         found = compare(X, max_clusters, metric=metric, random_state=random_state, verbose=1)
         seconds = round(time.perf_counter() - started, 2)
-    table = [{name: _rounded(value) for name, value in row.items()} for row in found.table]
+    table = [
+        {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+        for row in found.table
+    ]
     if output is None and sys.stdout is not None and sys.stdout.isatty() and not run.as_json:
         typer.echo(found.text)
     elif output is not None or not run.as_json:
@@ -76,19 +79,14 @@ def scan(
     print_summary(summary, as_json=run.as_json)
 
 
-def _rounded(value: Any) -> Any:
-    """Return a number with at most four decimals; other values stay as they are."""
-    return round(value, 4) if isinstance(value, float) else value
-
-
 def _plot(found: Scan, path: Path, *, force: bool) -> None:
     """Write the image of a scan."""
     from matplotlib.figure import Figure
 
+    from knet.files import whole_file
     from knet.show import plots
-    from knet.tables.write import new_file
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     plots.scan(found, figure.subplots())
-    with new_file(path, force=force) as temporary:
+    with whole_file(path, overwrite=force) as temporary:
         figure.savefig(temporary, dpi=120, format=path.suffix[1:].lower())

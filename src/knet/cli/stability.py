@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from knet.cli import options as opt
-from knet.cli.messages import print_summary, write_lines
+from knet.cli.messages import print_result
 from knet.cli.report import measure_stability
 
 EXAMPLES = "Example:  knet stability m.safetensors data.csv --n-refits 10"
@@ -36,11 +36,4 @@ def stability(
         found, facts = measure_stability(load(model), rows, n_refits)
     if found is None:
         raise ValueError("There is nothing to compare: the model has one cluster, or the table has fewer rows than it.")
-    lines = write_lines(found.table(), output, force=run.force, quiet=run.as_json)
-    summary = {
-        "rows": len(rows.table),
-        **facts,
-        **({} if output is None else {"output": str(output)}),
-        **({"clusters": lines} if run.as_json else {}),
-    }
-    print_summary(summary, as_json=run.as_json)
+    print_result("clusters", found.table(), {"rows": len(rows.table), **facts}, output, run)

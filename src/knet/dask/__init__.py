@@ -23,14 +23,4 @@ from knet.dask.lazy import label, predict, predict_proba, score_samples, transfo
 from knet.dask.statistics import drift, summarize
 from knet.dask.training import fit, sample
 
-__all__ = [
-    "drift",
-    "fit",
-    "label",
-    "predict",
-    "predict_proba",
-    "sample",
-    "score_samples",
-    "summarize",
-    "transform",
-]
+__all__ = ["drift", "fit", "label", "predict", "predict_proba", "sample", "score_samples", "summarize", "transform"]

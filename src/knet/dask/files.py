@@ -13,11 +13,10 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,10 +30,11 @@ except ImportError as error:
     raise ImportError(f"--dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet import __version__
+from knet.arrays import Json
 from knet.files import UNFINISHED_SUFFIX, whole_file, write_whole
 from knet.model.blocks import ModelRef, columns
 from knet.model.drift import Moments, tested
-from knet.tables.conversion import Conversion, near_miss
+from knet.tables.conversion import Conversion, check_names
 from knet.tables.dialect import TextOptions
 from knet.tables.formats import IN_FOLDERS, check_suffix, suffix_of
 from knet.tables.read import Source
@@ -69,7 +69,7 @@ class Job:
     threads: int
 
     @property
-    def stamp(self) -> dict[str, Any]:
+    def stamp(self) -> dict[str, Json]:
         """Return the facts that must be equal in all files of a folder."""
         return {
             "model": self.ref.fingerprint,
@@ -170,7 +170,7 @@ def open_folder(folder: Path, job: Job, *, force: bool) -> None:
     _claim(stamp, job)
 
 
-def _contents(found: Mapping[str, Any], different: set[str], job: Job) -> str:
+def _contents(found: Mapping[str, Json], different: set[str], job: Job) -> str:
     """Return what a folder of another job contains, and what to do."""
     advice = "Choose another folder, or use --force to replace them."
     if "model" in different:
@@ -200,7 +200,7 @@ def remove_stale(parts: list[FilePart]) -> None:
                 path.unlink()
 
 
-def _metadata(path: Path) -> dict[str, Any]:
+def _metadata(path: Path) -> dict[str, Json]:
     """Return the facts that knet wrote into an output file; none if there is no file, or knet did not write it."""
     try:
         return dict(json.loads((pa_parquet.read_metadata(path).metadata or {}).get(KEY, b"{}")))
@@ -226,7 +226,7 @@ def label_part(part: FilePart, job: Job) -> Done:
         return _write(part, job, origin)
 
 
-def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
+def _write(part: FilePart, job: Job, origin: Mapping[str, Json]) -> Done:
     """Write the labels of a file part, and its origin, number of rows and cluster sizes into the metadata."""
     predictor = job.ref.load().predictor
     recipe, unseen, looked_at = job.recipe, Counter[str](), list[Moments]()
@@ -243,7 +243,7 @@ def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
     with Source(part.source, job.text, groups=part.groups) as source, whole_file(part.output) as temporary:
         empty = labelled(np.empty((0, len(recipe.outputs))), _no_rows(source, job.keep))
         sink = Sink(empty.schema, temporary, ".parquet")
-        for table, kept in source.batches_and_cells(recipe.types(source.names), job.keep):
+        for table, kept in source.batches(recipe.types(source.names), job.keep):
             X = recipe.apply(table, unseen)
             looked_at = [Moments.merge([*looked_at, tested(predictor, X)])]
             sink.write(labelled(X, kept))
@@ -255,9 +255,7 @@ def _write(part: FilePart, job: Job, origin: Mapping[str, Any]) -> Done:
 
 def _no_rows(source: Source, names: Sequence[str]) -> pa.Table:
     """Return no rows of the columns to copy, with their types; those of text files stay text."""
-    for name in names:
-        if name not in source.names:
-            raise ValueError(f"There is no column {name!r}.{near_miss(name, source.names)}")
+    check_names(names, source.names)
     if source.suffix != ".parquet":
         return pa.table({name: pa.array([], pa.string()) for name in names})
     schema = pa_parquet.read_schema(source.path)
@@ -283,20 +281,12 @@ def cluster(spec: str) -> Iterator[Client]:
         raise ConnectionError(
             f"No Dask scheduler answers at {spec}. Check that it is running, and the port."
         ) from error
-    with _quiet_logs(), client:
+    with ExitStack() as stack:
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.CRITICAL)  # they have tracebacks if Dask loses its scheduler; our own error says it
+        stack.enter_context(client)
         _check_workers(client, spec)
         yield client
-
-
-@contextmanager
-def _quiet_logs() -> Iterator[None]:
-    """Silence the logs: if Dask loses its scheduler, they contain tracebacks, and our own error says it."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _check_workers(client: Client, spec: str) -> None:

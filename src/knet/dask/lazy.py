@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 try:
     import dask
@@ -16,15 +15,19 @@ except ImportError as error:
     raise ImportError(f"knet.dask needs {error.name}. Install it with: pip install 'knet-clustering[dask]'") from error
 
 from knet import parameters as rules
+from knet.arrays import AnyArray, RowsLike
 from knet.model.blocks import ModelOrPath, ModelRef, check_kept, check_outputs, columns, label_block
 from knet.model.light import LightModel
+from knet.parameters import Params
 from knet.rows.kinds import table_kind
 from knet.rows.numbers import check_column_types, float_dtype
 
+Lazy = Any  # a Dask array, DataFrame or Series, or a delayed value
+Part = TypeVar("Part")
 MERGED_AT_ONCE = 8  # results that one task merges
 
 
-def predict(model: ModelOrPath, X: Any, *, reject: float | None = None, threads: int = 1, device: str = "cpu") -> Any:
+def predict(model: ModelOrPath, X: Lazy, *, reject: float | None = None, threads: int = 1, device: str = "cpu") -> Lazy:
     """Return the cluster of each row, lazily.
 
     Parameters
@@ -48,31 +51,31 @@ def predict(model: ModelOrPath, X: Any, *, reject: float | None = None, threads:
     return LazyModel(model, X, threads, device, reject).output("label")
 
 
-def score_samples(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
+def score_samples(model: ModelOrPath, X: Lazy, *, threads: int = 1, device: str = "cpu") -> Lazy:
     """Return how familiar each row is, lazily; parameters as in `predict`. For a DataFrame, a Series named "score"."""
     return LazyModel(model, X, threads, device).output("score")
 
 
-def predict_proba(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
+def predict_proba(model: ModelOrPath, X: Lazy, *, threads: int = 1, device: str = "cpu") -> Lazy:
     """Return soft memberships, lazily; parameters as in `predict`. For a DataFrame, columns named proba_0, ..."""
     return LazyModel(model, X, threads, device).output("proba")
 
 
-def transform(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Any:
+def transform(model: ModelOrPath, X: Lazy, *, threads: int = 1, device: str = "cpu") -> Lazy:
     """Return psi(X), lazily; parameters as in `predict`. For a DataFrame, columns named embedding_0, ..."""
     return LazyModel(model, X, threads, device).output("embedding")
 
 
 def label(
     model: ModelOrPath,
-    X: Any,
+    X: Lazy,
     *,
     outputs: Sequence[str] = ("label",),
     keep: Sequence[str] = (),
     reject: float | None = None,
     threads: int = 1,
     device: str = "cpu",
-) -> Any:
+) -> Lazy:
     """Return several outputs and some columns of X as one DataFrame, lazily, in one pass over the rows.
 
     Parameters
@@ -102,18 +105,12 @@ def label(
 class LazyModel:
     """A model together with the collection it is applied to, checked when the graph is built.
 
-    Attributes
-    ----------
-    light : LightModel
-        The part of the model that labels rows, in this process.
-    X : Dask array or DataFrame
-        The rows.
-    settings : tuple
-        The arguments of every task: the model as a node of the graph, which stores it once; the dtype of the numbers
-        that the model receives and returns, by the rules for rows in memory (never half precision); the threads.
+    `light` is the part of the model that labels rows, in this process. `settings` are the arguments of every task: the
+    model as a node of the graph, which stores it once; the dtype of the numbers that the model receives and returns, by
+    the rules for rows in memory (never half precision); the threads.
     """
 
-    def __init__(self, model: ModelOrPath, X: Any, threads: int, device: str, reject: float | None = None) -> None:
+    def __init__(self, model: ModelOrPath, X: Lazy, threads: int, device: str, reject: float | None = None) -> None:
         rules.check_parameter("knet.dask", "threads", threads, [], [rules.integer(1)])
         ref = ModelRef.of(model, device, reject)
         self.light: LightModel = ref.model
@@ -123,24 +120,24 @@ class LazyModel:
         name = f"knet-model-{dask.base.tokenize(ref.fingerprint, ref.path, device, reject)}"
         self.settings = (dask.delayed(ref, name=name, traverse=False), dtype.name, threads)
 
-    def output(self, name: str) -> Any:
+    def output(self, name: str) -> Lazy:
         """Return one output, with the blocks of X."""
         meta = _arrange(self.no_rows((name,)), name, self.X._meta)
         if isinstance(self.X, dd.DataFrame):
             return self.X.map_partitions(_one_output, name, *self.settings, meta=meta)
-        shape: dict[str, Any] = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (self.X.chunks[0], meta.shape[1:])}
+        shape: Params = {"drop_axis": 1} if meta.ndim == 1 else {"chunks": (self.X.chunks[0], meta.shape[1:])}
         return self.X.map_blocks(_one_output, name, *self.settings, dtype=meta.dtype, meta=meta, **shape)
 
-    def no_rows(self, outputs: Sequence[str]) -> dict[str, NDArray[Any]]:
+    def no_rows(self, outputs: Sequence[str]) -> dict[str, AnyArray]:
         """Return the chosen outputs of no rows: their names and types."""
         return columns(self.light.predictor, np.empty((0, self.light.n_features), self.settings[1]), outputs)
 
 
-def _one_output(block: Any, name: str, ref: ModelRef, dtype: str, threads: int) -> Any:
+def _one_output(block: RowsLike, name: str, ref: ModelRef, dtype: str, threads: int) -> RowsLike:
     return _arrange(label_block(block, ref, (name,), dtype, threads), name, block)
 
 
-def _arrange(made: dict[str, NDArray[Any]], name: str, block: Any) -> Any:
+def _arrange(made: dict[str, AnyArray], name: str, block: RowsLike) -> RowsLike:
     """Return the columns of one output as an array, or as a Series or DataFrame if the block is a table."""
     if table_kind(block):
         table = pd.DataFrame(made, index=block.index)
@@ -149,12 +146,12 @@ def _arrange(made: dict[str, NDArray[Any]], name: str, block: Any) -> Any:
 
 
 def _kept_and_made(
-    part: Any, names: list[str], keep: list[str], outputs: list[str], ref: ModelRef, dtype: str, threads: int
-) -> Any:
+    part: RowsLike, names: list[str], keep: list[str], outputs: list[str], ref: ModelRef, dtype: str, threads: int
+) -> RowsLike:
     return part[keep].assign(**label_block(part[names], ref, outputs, dtype, threads))
 
 
-def merge_tree(parts: list[Any], merge: Callable[[list[Any]], Any]) -> Any:
+def merge_tree(parts: list[Lazy], merge: Callable[[list[Part]], Part]) -> Part:
     """Merge the delayed results of all blocks and compute them now.
 
     They are merged in order, a few at a time: the result has the same bits whichever worker computes a block, and when.
@@ -162,15 +159,16 @@ def merge_tree(parts: list[Any], merge: Callable[[list[Any]], Any]) -> Any:
     while len(parts) > 1:
         starts = range(0, len(parts), MERGED_AT_ONCE)
         parts = [dask.delayed(merge)(parts[start : start + MERGED_AT_ONCE]) for start in starts]
-    return parts[0].compute()
+    merged: Part = parts[0].compute()
+    return merged
 
 
-def blocks_of(X: Any) -> list[Any]:
+def blocks_of(X: Lazy) -> list[Lazy]:
     """Return the blocks of a checked collection as delayed arrays or tables, in order."""
     return list(X.to_delayed() if isinstance(X, dd.DataFrame) else X.to_delayed().ravel())
 
 
-def check_collection(X: Any) -> Any:
+def check_collection(X: Lazy) -> Lazy:
     """Return a Dask array with all columns in each block, or a Dask DataFrame; raise for other types."""
     if isinstance(X, dd.DataFrame):
         return X
@@ -183,7 +181,7 @@ def check_collection(X: Any) -> Any:
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 
-def example_row(X: Any) -> Any:
+def example_row(X: Lazy) -> RowsLike:
     """Return a row of zeros with the columns and dtypes of a collection, to check them without computing rows."""
     if isinstance(X, da.Array):
         return np.zeros((1, X.shape[1]), X.dtype)

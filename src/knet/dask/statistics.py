@@ -1,34 +1,25 @@
 """Statistics over all rows of a Dask collection: the clusters' sizes and means, and drift from the training rows."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import dask
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats
-from knet.dask.lazy import LazyModel, blocks_of, merge_tree
+from knet.arrays import Floats, RowsLike
+from knet.dask.lazy import Lazy, LazyModel, blocks_of, merge_tree
 from knet.model.blocks import ModelOrPath, ModelRef, in_slices, light_model
 from knet.model.drift import Drift, Moments
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of the clusters over all rows.
+    """Statistics of the clusters over all rows: their `sizes`, and `means` and `deviations` of each column, (c, d).
 
-    Attributes
-    ----------
-    sizes : ndarray of shape (c,)
-        Number of rows in each cluster.
-    means, deviations : ndarrays of shape (c, d)
-        Mean and standard deviation of each column, per cluster; NaN if a cluster is empty.
-    eta_squared : ndarray of shape (d,)
-        Share of each column's variance that the clusters explain, from 0 to 1.
-    doubtful : float
-        Share of the rows whose membership in their cluster is below 0.7.
-    unfamiliar : float
-        Share of the rows that are less familiar than 99 % of the training rows.
+    A mean is NaN if a cluster is empty. `eta_squared` is the share of each column's variance that the clusters explain,
+    from 0 to 1; `doubtful` is the share of the rows whose membership in their cluster is below 0.7, and `unfamiliar`
+    that of the rows that are less familiar than 99 % of the training rows.
     """
 
     sizes: NDArray[np.int64]
@@ -53,7 +44,7 @@ class Summary:
         )
 
 
-def summarize(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Summary:
+def summarize(model: ModelOrPath, X: Lazy, *, threads: int = 1, device: str = "cpu") -> Summary:
     """Return sizes, means and standard deviations of the clusters over all rows, in one pass.
 
     Parameters are those of `predict`.
@@ -61,7 +52,7 @@ def summarize(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cp
     return Summary.of(_moments(LazyModel(model, X, threads, device)))
 
 
-def drift(model: ModelOrPath, X: Any, *, threads: int = 1, device: str = "cpu") -> Drift:
+def drift(model: ModelOrPath, X: Lazy, *, threads: int = 1, device: str = "cpu") -> Drift:
     """Compare rows with the training rows, in one pass; parameters are those of `predict`."""
     light = light_model(model)
     is_plain = light.predictor.naming.is_plain
@@ -75,5 +66,5 @@ def _moments(lazy: LazyModel) -> Moments:
     return found
 
 
-def _block_moments(block: Any, ref: ModelRef, dtype: str, threads: int) -> Moments:
+def _block_moments(block: RowsLike, ref: ModelRef, dtype: str, threads: int) -> Moments:
     return Moments.merge(in_slices(block, ref, dtype, threads, Moments.of_block))

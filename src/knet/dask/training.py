@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import dask
 import numpy as np
@@ -11,15 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from knet import parameters as rules
+from knet.arrays import RowsLike
 from knet.dask.lazy import blocks_of, check_collection, example_row, merge_tree, predict
-from knet.estimator import KNet
+from knet.estimator import KNet, RandomState
 from knet.rows.kinds import count_rows, table_kind, take_rows
 from knet.train.host import random_generator
 
 SAMPLE_ROWS = 50_000  # rows that `fit` loads into memory
 
 
-def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
+def sample(X: RowsLike, n_rows: int, *, random_state: RandomState = None) -> RowsLike:
     """Return a uniform sample of rows in memory, in the order of X, from one pass.
 
     Parameters
@@ -42,34 +42,22 @@ def sample(X: Any, n_rows: int, *, random_state: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The rows of some blocks that have the smallest keys: a uniform sample, since keys are independent of the rows.
+    """The rows of some blocks that have the smallest keys: a uniform sample, since keys are independent of the rows."""
 
-    Attributes
-    ----------
-    keys : ndarray of shape (n,)
-        A random number for every row.
-    positions : ndarray of shape (n,)
-        Positions of the rows in these blocks.
-    rows : ndarray or DataFrame of n rows
-        The rows themselves.
-    n_read : int
-        Number of rows of the blocks.
-    """
-
-    keys: NDArray[np.uint64]
-    positions: NDArray[np.int64]
-    rows: Any
-    n_read: int
+    keys: NDArray[np.uint64]  # a random number for every row
+    positions: NDArray[np.int64]  # of the rows in these blocks
+    rows: RowsLike  # an array or a DataFrame
+    n_read: int  # number of rows of the blocks
 
 
-def _draw(X: Any, size: int, rng: np.random.RandomState) -> Drawn:
+def _draw(X: RowsLike, size: int, rng: np.random.RandomState) -> Drawn:
     seed = int(rng.randint(np.iinfo(np.int32).max))
     parts = [dask.delayed(draw)(rows, number, size, seed) for number, rows in enumerate(blocks_of(X))]
     drawn: Drawn = merge_tree(parts, partial(merge_drawn, size=size))
     return drawn
 
 
-def draw(block: Any, number: int, size: int, seed: int) -> Drawn:
+def draw(block: RowsLike, number: int, size: int, seed: int) -> Drawn:
     """Draw at most `size` rows of a block; the keys depend only on the seed and the number of the block."""
     n_rows = count_rows(block)
     keys = np.random.Generator(np.random.Philox([seed, number])).integers(2**64 - 1, size=n_rows, dtype=np.uint64)
@@ -99,7 +87,7 @@ def _smallest(keys: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
     return smallest
 
 
-def _join(parts: list[Any]) -> Any:
+def _join(parts: list[RowsLike]) -> RowsLike:
     """Concatenate tables or arrays; empty ones are left out because their dtypes may be wrong."""
     filled = [part for part in parts if len(part)] or parts[:1]
     return pd.concat(filled) if table_kind(filled[0]) else np.concatenate(filled)
@@ -107,8 +95,8 @@ def _join(parts: list[Any]) -> Any:
 
 def fit(
     model: KNet,
-    X: Any,
-    y: Any = None,
+    X: RowsLike,
+    y: object = None,
     sample_weight: None = None,
     *,
     known: None = None,

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from knet.arrays import Floats, Labels
+from knet.arrays import Floats, Frame, Json, Labels
 from knet.estimator import KNet
 from knet.explore.display import to_frame
 from knet.explore.features import describe_columns, explained_variance
@@ -18,9 +18,6 @@ from knet.model.light import LightModel, load_light
 from knet.rows.dense import dense_rows
 from knet.rows.kinds import admit, column_names
 from knet.rows.numbers import to_numbers
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Clustering: TypeAlias = KNet | LightModel | str | os.PathLike[str] | ArrayLike
 
@@ -33,16 +30,9 @@ UNFAMILIAR = "unfamiliar"  # instead of a cluster: rows that the first model rej
 
 @dataclass(frozen=True)
 class Move:
-    """Rows that changed from a cluster to one that does not match it.
+    """Rows, `n_rows` of them, that changed from the cluster `before` to `after`, which does not match it.
 
-    Attributes
-    ----------
-    before, after : str
-        The clusters.
-    n_rows : int
-        How many rows moved.
-    reasons : list of str
-        Columns by which these rows differ from those that stayed; empty if none does, or the columns are not known.
+    `reasons` are columns by which they differ from the rows that stayed; empty if none does, or columns are not known.
     """
 
     before: str
@@ -94,17 +84,9 @@ class Comparison:
         """The share of the rows that moved."""
         return len(self.moved_rows) / max(1, self.n_rows)
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> Frame:
         """Return the table of moves as a pandas DataFrame: before, after, rows, and whether the clusters match."""
-        pairs = list(self._pairs())
-        return to_frame(
-            {
-                "before": [before for before, _, _ in pairs],
-                "after": [after for _, after, _ in pairs],
-                "rows": [count for _, _, count in pairs],
-                "match": [self.matches.get(before) == after for before, after, _ in pairs],
-            }
-        )
+        return to_frame([pair | {"match": self.matches.get(pair["before"]) == pair["after"]} for pair in self._pairs()])
 
     def to_dict(self) -> dict[str, object]:
         """Return the comparison as plain JSON."""
@@ -116,12 +98,14 @@ class Comparison:
             "matches": self.matches,
             "changes": self.changes,
             "moves": [vars(move) for move in self.moves],
-            "table": [{"before": before, "after": after, "rows": count} for before, after, count in self._pairs()],
+            "table": self._pairs(),
         }
 
-    def _pairs(self) -> Iterator[tuple[str, str, int]]:
-        for row, column in zip(*np.nonzero(self.counts), strict=True):
-            yield self.before[row], self.after[column], int(self.counts[row, column])
+    def _pairs(self) -> list[dict[str, Json]]:
+        return [
+            {"before": self.before[row], "after": self.after[column], "rows": int(self.counts[row, column])}
+            for row, column in zip(*np.nonzero(self.counts), strict=True)
+        ]
 
     def __repr__(self) -> str:
         title = (

@@ -2,24 +2,25 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
+
+from knet.arrays import Frame
 
 
-def rounded(value: Any) -> str:
+def rounded(value: object) -> str:
     """Return a value as short text: numbers with three significant digits, a dash for NaN and None."""
     if value is None or value != value:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table for a notebook; all text is escaped."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{escape(rounded(cell))}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def text_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table as lines of text, with columns of equal width."""
     lines = [list(header), *([rounded(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -28,10 +29,10 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     )
 
 
-def to_frame(columns: Mapping[str, Any]) -> Any:
-    """Return columns as a pandas DataFrame."""
+def to_frame(table: Sequence[Mapping[str, object]] | Mapping[str, object]) -> Frame:
+    """Return a list of rows, or columns, as a pandas DataFrame."""
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError("to_frame needs pandas. Install it with: pip install 'knet-clustering[tables]'") from error
-    return pd.DataFrame(columns)
+    return pd.DataFrame(table)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats, Labels
+from knet.arrays import Floats, Frame, Labels, RowsLike
 from knet.estimator import KNet
 from knet.explore.display import html_table, text_table, to_frame
 from knet.explore.features import Feature, describe_columns, importance
@@ -57,9 +56,9 @@ class Explanation:
     labels: Labels
     contributions: Floats
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return the rules as a pandas DataFrame: cluster, n_rows, rule, covers, purity."""
-        return to_frame({name: [row[j] for row in self._table()] for j, name in enumerate(HEADER)})
+        return to_frame([dict(zip(HEADER, row, strict=True)) for row in self._table()])
 
     def _table(self) -> list[tuple[int, int, str, float, float]]:
         return [(rule.cluster, rule.n_rows, rule.text, rule.covers, rule.purity) for rule in self.rules]
@@ -78,25 +77,8 @@ class Explanation:
 HEADER = ("cluster", "n_rows", "rule", "covers", "purity")
 
 
-def explain(model: KNet, X: Any, *, max_rows: int = 1000, random_state: int = 0) -> Explanation:
-    """Explain the clusters of X: a rule for each of them, and the contribution of each column to each row.
-
-    Parameters
-    ----------
-    model : KNet
-        A fitted model.
-    X : array-like of shape (n_samples, n_features)
-        The rows to explain, in their own units: those of the fit, or many others. Of more than 50,000 a sample is used.
-    max_rows : int, default=1000
-        The maximum number of rows whose contributions are computed; fewer if there are very many columns.
-    random_state : int, default=0
-        Seed of the samples.
-
-    Returns
-    -------
-    Explanation
-        `rules`, `importance` and `contributions`; `knet.plots.explanation` draws them.
-    """
+def explain(model: KNet, X: RowsLike, *, max_rows: int = 1000, random_state: int = 0) -> Explanation:
+    """Explain the clusters of X; see `KNet.explain`. Of more than 50,000 rows, a sample is used."""
     drawn = sample_rows(model, X, POOL_ROWS, random_state=random_state)
     features = describe_columns(model, drawn.X)
     most = max(MIN_EXPLAINED_ROWS, MAX_PREDICTIONS // (MIN_ORDERS * (1 + len(features))))

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
-from knet.arrays import Floats, Labels
+from knet.arrays import Floats, Json, Labels
 from knet.estimator import KNet
+from knet.model.drift import short_number
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTES_PER_DAY = 1440
@@ -19,24 +19,12 @@ KINDS = {"number": "", "flag": "flag", "category": "category", "date": "date"}  
 
 @dataclass(frozen=True)
 class Feature:
-    """A column of the table, and the columns of the model that stand for it.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the table.
-    kind : {"number", "whole", "binary", "flag", "category", "date"}
-        What it holds: numbers, whole numbers, 0 and 1, true and false, categories, or days since 1970.
-    places : tuple of int
-        Positions among the columns of the model: one, or one for each category.
-    levels : tuple of str
-        The categories.
-    """
+    """A column of the table, and the columns of the model that stand for it."""
 
     name: str
-    kind: str
-    places: tuple[int, ...]
-    levels: tuple[str, ...] = ()
+    kind: str  # number, whole, binary (0 and 1), flag (true and false), category, or date (days since 1970)
+    places: tuple[int, ...]  # among the columns of the model: one, or one for each category
+    levels: tuple[str, ...] = ()  # the categories
 
     @property
     def is_share(self) -> bool:
@@ -105,11 +93,6 @@ class Feature:
         return ("yes" if yes else "no") if self.kind == "flag" else str(int(yes))
 
 
-def short_number(number: float) -> str:
-    """Return a number with about four digits, and large ones without an exponent."""
-    return f"{number:,.0f}" if 1e4 <= abs(number) < 1e12 else f"{number:.4g}"
-
-
 def _digits(number: float) -> Iterator[float]:
     """Yield a number rounded to 1, 2, ... significant digits."""
     return (float(f"{number:.{digits}g}") for digits in range(1, 17))
@@ -137,7 +120,7 @@ def describe_columns(model: KNet, X: Floats) -> list[Feature]:
     ]
 
 
-def _stored_features(stored: Any, X: Floats) -> list[Feature]:
+def _stored_features(stored: Json, X: Floats) -> list[Feature]:
     """Return the columns of the table that `knet.tables` stored with a model; none if they are damaged or missing."""
     found: list[Feature] = []
     start = 0

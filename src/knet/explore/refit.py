@@ -23,25 +23,7 @@ MOSTLY = 0.9  # share of unfamiliar rows in a group of its own
 
 
 def refit(model: KNet, X: ArrayLike, n_clusters: int | str | None = None) -> tuple[KNet, Comparison]:
-    """Fit a copy of a model to other rows, and give its clusters the labels of those that they match.
-
-    Parameters
-    ----------
-    model : KNet
-        A fitted model; it is not changed.
-    X : array-like of shape (n_samples, n_features)
-        The rows: new ones, or old and new ones.
-    n_clusters : int or "auto", optional
-        The number of clusters; by default that of the model, or "auto" if it was found. Then it changes only if another
-        number is supported more clearly.
-
-    Returns
-    -------
-    model : KNet
-        The new model. Clusters that match old ones keep their labels and names; others get labels that were never used.
-    changes : Comparison
-        What stayed, split, merged, appeared and vanished.
-    """
+    """Fit a copy of a model to other rows; return it, with the labels of clusters that match, and what changed."""
     rows = model._rows(X)
     before = model.predictor_.assign(rows)
     familiar = model.predictor_.familiarity(rows) >= model.predictor_.certainty.threshold(REJECT)
@@ -80,16 +62,9 @@ def _matched(old: KNet, new: KNet, before: Labels) -> Naming:
 
 @dataclass(frozen=True, eq=False)
 class UnfamiliarGroup:
-    """Unfamiliar rows that form a group of their own.
+    """Unfamiliar rows that form a group of their own: their positions, and the median of each column (`center`).
 
-    Attributes
-    ----------
-    rows : ndarray of int
-        Their positions.
-    nearest : int
-        The cluster to which the model assigns most of them.
-    center : ndarray of shape (n_features,)
-        The median of each column.
+    `nearest` is the cluster to which the model assigns most of them.
     """
 
     rows: Labels

@@ -4,13 +4,12 @@ The time to draw a sample does not grow with the number of rows: at most `POOL_R
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Floats, Labels
+from knet.arrays import Floats, Labels, RowsLike
 from knet.estimator import KNet
 from knet.rows.dense import dense_rows
 from knet.rows.kinds import take_rows
@@ -23,26 +22,14 @@ MIN_CLUSTER_ROWS = 3  # rows of each cluster that a sample contains, if the clus
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows in the order of the data.
+    """Rows in the order of the data."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n,)
-        Positions of the rows in the data.
-    X, scaled, Psi : ndarrays of shape (n, d), (n, d) and (n, d')
-        Their values: as given, scaled by the model, and embedded.
-    labels : ndarray of shape (n,)
-        Their clusters.
-    n_rows : int
-        Number of rows of the data.
-    """
-
-    rows: NDArray[np.int64]
-    X: Floats
-    scaled: Floats
-    Psi: Floats
-    labels: Labels
-    n_rows: int
+    rows: NDArray[np.int64]  # their positions in the data
+    X: Floats  # (n, d), as given
+    scaled: Floats  # (n, d), scaled by the model
+    Psi: Floats  # (n, d'), embedded
+    labels: Labels  # their clusters
+    n_rows: int  # of the data
 
     @property
     def size_note(self) -> str:
@@ -58,7 +45,7 @@ class Sample:
 
 
 def sample_rows(
-    model: KNet, X: Any, max_rows: int, *, random_state: int = 0, labels: ArrayLike | None = None
+    model: KNet, X: RowsLike, max_rows: int, *, random_state: int = 0, labels: ArrayLike | None = None
 ) -> Sample:
     """Return about `max_rows` rows of X at most: from each cluster in proportion to its size, and at least three.
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 
-from knet.arrays import Floats, Labels
-from knet.estimator import KNet
+from knet.arrays import Floats, Frame, Labels
+from knet.estimator import KNet, RandomState
 from knet.explore.display import html_table, text_table, to_frame
 from knet.metrics import rand_index
 from knet.parameters import check_parameters
@@ -57,13 +56,9 @@ class Scan:
     advice: str
     table: list[NumberRow]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return the table as a pandas DataFrame, with the number of clusters as the index."""
-        names = list(self.table[0]) if self.table else ["n_clusters"]
-        rows = [list(row.values()) for row in self.table]
-        return to_frame({name: [row[place] for row in rows] for place, name in enumerate(names)}).set_index(
-            "n_clusters"
-        )
+        return to_frame(self.table or {"n_clusters": []}).set_index("n_clusters")
 
     def __repr__(self) -> str:
         return f"{self.text}\n{self.advice}"
@@ -91,7 +86,7 @@ def scan(
     metric: str = "euclidean",
     n_resamples: int = 0,
     n_jobs: int | None = None,
-    random_state: Any = None,
+    random_state: RandomState = None,
     verbose: int = 0,
 ) -> Scan:
     """Compare numbers of clusters: which the rows support, how well, and why.
@@ -137,8 +132,7 @@ def scan(
         found = find_number(prepared, max_clusters, rng, show.say)
     answer, counts = advise(found.numbers), [number.n_clusters for number in found.numbers]
     if n_resamples and counts:
-        shares_unit = prepared.preparation.shares_unit
-        stabilities = _stabilities(found.X, counts, rng, n_resamples, n_jobs, shares_unit=shares_unit)
+        stabilities = _stabilities(found.X, counts, rng, n_resamples, n_jobs, prepared.preparation.shares_unit)
         for row, value in zip(answer["table"], stabilities, strict=True):
             row["stability"] = value
     if counts and counts[-1] < (max_clusters or FIRST_MAX):
@@ -147,17 +141,11 @@ def scan(
 
 
 def _stabilities(
-    X: Floats,
-    counts: Sequence[int],
-    rng: np.random.RandomState,
-    n_resamples: int,
-    n_jobs: int | None,
-    *,
-    shares_unit: bool,
+    X: Floats, counts: Sequence[int], rng: np.random.RandomState, n_pairs: int, n_jobs: int | None, shares_unit: bool
 ) -> list[float]:
     """Return for each number how far partitions of two random halves agree, as a mean adjusted Rand index."""
     seed = int(rng.randint(2**31 - 1))
-    halves = [half for _ in range(n_resamples) for half in np.array_split(rng.permutation(len(X)), 2)]
+    halves = [half for _ in range(n_pairs) for half in np.array_split(rng.permutation(len(X)), 2)]
     found = Parallel(n_jobs=n_jobs)(delayed(_cluster_half)(X, half, counts, seed, shares_unit) for half in halves)
     pairs = zip(found[::2], found[1::2], strict=True)
     agreements = [[rand_index(a, b) for a, b in zip(first, second, strict=True)] for first, second in pairs]

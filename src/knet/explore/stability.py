@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -12,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.metrics.cluster import contingency_matrix
 
-from knet.arrays import Labels
+from knet.arrays import Frame, Labels, RowsLike
 from knet.estimator import KNet
 from knet.explore.display import html_table, rounded, to_frame
 from knet.explore.samples import Sample
@@ -102,9 +101,9 @@ class Stability:
             return "stable"
         return "fairly stable" if self.overall >= FAIRLY_STABLE else "not stable"
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """Return the clusters as a pandas DataFrame: cluster, n_rows, stability."""
-        return to_frame({name: [line[name] for line in self.table()] for name in HEADER})
+        return to_frame(self.table())
 
     def table(self) -> list[dict[str, float | None]]:
         """Return a line for each cluster: cluster, n_rows, stability; None if none of the rows belong to it."""
@@ -126,30 +125,10 @@ class Stability:
         )
 
 
-def stability(model: KNet, X: Any, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None) -> Stability:
-    """Refit a model several times and compare the labels of X.
-
-    Each refit uses a random half of X (of at most 2000 rows if there are more) and makes its
-    own choice of start, kernel width and training rows.
-
-    Parameters
-    ----------
-    model : KNet
-        A fitted model.
-    X : array-like of shape (n_samples, n_features)
-        Rows to fit and to label.
-    n_refits : int, default=5
-        Number of refits.
-    random_state : int, default=0
-        Seed of the samples of rows.
-    n_jobs : int, default=None
-        Number of joblib jobs.
-
-    Returns
-    -------
-    Stability
-        Agreement overall, per cluster and per row.
-    """
+def stability(
+    model: KNet, X: RowsLike, *, n_refits: int = 5, random_state: int = 0, n_jobs: int | None = None
+) -> Stability:
+    """Refit a model several times and compare the labels of X; see `KNet.stability`."""
     if n_refits < 1:
         raise ValueError(f"n_refits must be at least 1. Got {n_refits} instead.")
     X = model._admit(X)
@@ -158,7 +137,7 @@ def stability(model: KNet, X: Any, *, n_refits: int = 5, random_state: int = 0, 
 
 
 def agreement(
-    model: KNet, X: Any, labels: Labels, *, n_refits: int, random_state: int, n_jobs: int | None = None
+    model: KNet, X: RowsLike, labels: Labels, *, n_refits: int, random_state: int, n_jobs: int | None = None
 ) -> Stability:
     """Compare refits with the labels that the model gives to X."""
     n_rows, samples = count_rows(X), []
@@ -174,7 +153,7 @@ def agreement(
     return _compare(labels, refitted, model.predictor_.n_labels, size)
 
 
-def sample_stability(model: KNet, X: Any, rows: Sample, *, n_refits: int, random_state: int) -> Stability | None:
+def sample_stability(model: KNet, X: RowsLike, rows: Sample, *, n_refits: int, random_state: int) -> Stability | None:
     """Return the stability on at most 2000 rows of a sample of X, for `knet fit` and the report.
 
     The refits get these rows as X has them: sparse rows stay sparse. None if there are no refits, a single cluster,
@@ -186,7 +165,7 @@ def sample_stability(model: KNet, X: Any, rows: Sample, *, n_refits: int, random
     return agreement(model, take_rows(X, few.rows), few.labels, n_refits=n_refits, random_state=random_state)
 
 
-def _refit(model: KNet, sample: Any, X: Any, seed: int) -> Labels:
+def _refit(model: KNet, sample: RowsLike, X: RowsLike, seed: int) -> Labels:
     """Return the labels of X by a refit on a sample."""
     refit = clone(model).set_params(
         n_clusters=model.n_clusters_, random_state=seed, callback=None, verbose=0, train_size="auto"

@@ -16,10 +16,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from knet import parameters as rules
-from knet.arrays import Floats, row_blocks
+from knet.arrays import AnyArray, Floats, Frame, RowsLike, row_blocks
 from knet.exceptions import ModelFileError, ZeroRowError
 from knet.model.light import LightModel, load_light
 from knet.model.predictor import Predictor
@@ -56,7 +56,7 @@ class ModelRef:
         path = os.path.abspath(model) if isinstance(model, str | os.PathLike) else None
         return cls(fingerprint(light), path, device, reject, on_device(light, "cpu"))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what is sent: the model itself only if it is not in a file."""
         return vars(self) | ({} if self.path is None else {"model": None})
 
@@ -129,7 +129,7 @@ def on_device(model: LightModel, device: str) -> LightModel:
 
 
 def in_slices(
-    block: Any, ref: ModelRef, dtype: DTypeLike, threads: int, work: Callable[[Predictor, Floats], Result]
+    block: RowsLike, ref: ModelRef, dtype: DTypeLike, threads: int, work: Callable[[Predictor, Floats], Result]
 ) -> list[Result]:
     """Return `work(predictor, X)` for the rows of a block as checked numbers, `SLICE_ROWS` at a time.
 
@@ -150,16 +150,16 @@ def in_slices(
 
 def columns(
     predictor: Predictor, X: Floats, outputs: Collection[str], reject: float | None = None
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, AnyArray]:
     """Return the chosen outputs of some rows as columns: label, label_name, proba_0 ..., score, embedding_0 ..."""
-    compute: dict[str, Callable[[], NDArray[Any]]] = {
+    compute: dict[str, Callable[[], AnyArray]] = {
         "label": lambda: predictor.assign(X, reject),
         "name": lambda: predictor.naming.named(predictor.assign(X, reject)),
         "proba": lambda: predictor.memberships(X),
         "score": lambda: predictor.familiarity(X),
         "embedding": lambda: predictor.embed(X),
     }
-    out: dict[str, NDArray[Any]] = {}
+    out: dict[str, AnyArray] = {}
     for name in (name for name in OUTPUTS if name in outputs):
         values = compute[name]()
         numbered = {f"{name}_{k}": column for k, column in enumerate(values.T.copy())} if values.ndim == 2 else None
@@ -168,8 +168,8 @@ def columns(
 
 
 def label_block(
-    block: Any, ref: ModelRef, outputs: Collection[str], dtype: DTypeLike, threads: int = 1
-) -> dict[str, NDArray[Any]]:
+    block: RowsLike, ref: ModelRef, outputs: Collection[str], dtype: DTypeLike, threads: int = 1
+) -> dict[str, AnyArray]:
     """Return the chosen outputs of the rows of a block, as named columns; an empty block has empty columns."""
     parts = in_slices(block, ref, dtype, threads, lambda model, X: columns(model, X, outputs, ref.reject))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -238,12 +238,12 @@ class Labeler:
         self.ref = ModelRef.of(model, device, reject)
         self.outputs, self.keep, self.threads = check_outputs(outputs), keep, threads
 
-    def __call__(self, batch: Any) -> Any:
+    def __call__(self, batch: Frame) -> Frame:
         """Return the outputs for a batch in the type of the batch: pandas, polars, Arrow table or record batch."""
         present = column_names(batch)
         rows = select_columns(batch, list(self.ref.load().names or [name for name in present if name not in self.keep]))
         dtype = np.float32 if is_single(rows) else np.float64
-        made: dict[str, Any] = label_block(rows, self.ref, self.outputs, dtype, self.threads)
+        made = label_block(rows, self.ref, self.outputs, dtype, self.threads)
         kept = check_kept(self.keep, present, made)
         kind = table_kind(batch)
         if kind == "pandas":

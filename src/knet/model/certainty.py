@@ -22,28 +22,17 @@ DOUBTFUL = 0.7  # a label below it is doubtful, in reports and summaries
 class Certainty:
     """The sharpness of the memberships [PROBA] and the familiarity [FAMILIAR], as functions of scaled rows.
 
-    Attributes
-    ----------
-    hinge_directions, hinge_offsets, hinge_slopes : ndarray of shape (d, u), (u,) and (u,)
-        log beta(x) is a constant plus the sum over u hinges of slope * max(x . direction - offset, 0).
-    hinge_range : ndarray of shape (3,)
-        That constant, and the smallest and the largest log beta of the training rows: no row gets a value beyond them.
-    places, place_weights : ndarray of shape (p, d) and (p,)
-        Summary of the scaled training rows: means of small groups, and how many rows each stands for.
-    place_width : ndarray of shape (1,)
-        Width of the Gaussian kernel in the scaled data.
-    score_quantiles : ndarray of shape (q,)
-        Familiarity of the training rows, from the smallest to the largest, in equal steps of their share.
+    log beta(x) is a constant plus the sum over u hinges of slope * max(x . direction - offset, 0).
     """
 
-    hinge_directions: Floats
-    hinge_offsets: Floats
-    hinge_slopes: Floats
-    hinge_range: Floats
-    places: Floats
-    place_weights: Floats
-    place_width: Floats
-    score_quantiles: Floats
+    hinge_directions: Floats  # (d, u)
+    hinge_offsets: Floats  # (u,)
+    hinge_slopes: Floats  # (u,)
+    hinge_range: Floats  # that constant, and the smallest and largest log beta of training rows, which limit it
+    places: Floats  # (p, d): a summary of the scaled training rows by the means of small groups
+    place_weights: Floats  # (p,): how many rows each stands for
+    place_width: Floats  # (1,): width of the Gaussian kernel in the scaled data
+    score_quantiles: Floats  # familiarity of the training rows, ascending, in equal steps of their share
 
     def arrays(self) -> dict[str, Floats]:
         """Return the arrays by name, as a model file stores them."""

@@ -10,12 +10,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats, row_blocks
+from knet.arrays import Floats, Rows, row_blocks
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.model.certainty import DOUBTFUL
 from knet.model.predictor import Predictor
 from knet.model.reference import RARE, chance_of, spread_rows
-from knet.rows.dense import Rows, dense_rows
+from knet.rows.dense import dense_rows
 
 FAR_MORE = 10  # times the expected share: less is no reason to disturb anybody, however many rows prove it
 CHANCE = 1e-6  # of a false alarm: every call of `predict` is a test
@@ -164,8 +164,8 @@ class Drift:
             differ = np.flatnonzero(divergence > DIFFERENT).tolist()
         differ = sorted(differ, key=lambda j: (-unusual[j], -divergence[j]))
         named = [
-            f"{columns[j]!r} (mean {_short(mean[j])}; in training {_short(reference.column_means[j])}, "
-            f"mostly {_short(reference.column_low[j])} to {_short(reference.column_high[j])})"
+            f"{columns[j]!r} (mean {short_number(mean[j])}; in training {short_number(reference.column_means[j])}, "
+            f"mostly {short_number(reference.column_low[j])} to {short_number(reference.column_high[j])})"
             for j in differ[:NAMED_COLUMNS]
         ]
         return cls(
@@ -222,7 +222,8 @@ def _advise(unfamiliar: float, rows_differ: bool, n_columns: int, named: Sequenc
     return f"{found}. Columns that differ: {', '.join(named)}{rest}. Check their units; the labels may mean nothing."
 
 
-def _short(number: float) -> str:
+def short_number(number: float) -> str:
+    """Return a number with about four digits, and large ones without an exponent."""
     return f"{number:,.0f}" if 1e4 <= abs(number) < 1e12 else f"{number:.4g}"
 
 

@@ -3,58 +3,36 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from knet.arrays import Floats
+from knet.arrays import AnyArray, Floats
+
+if TYPE_CHECKING:
+    from knet.model.torch_encoder import TorchEncoder
 
 LARGEST = 1e18  # of a hidden layer: its products with the weights of any model file are finite in single precision
 
 
-class RowEncoder(Protocol):
-    """psi as a function of arrays: scaled rows, (n, d), to their embedding, (n, d')."""
-
-    @property
-    def kind(self) -> str:
-        """What the model file calls it: "mlp" for the default network, "module" for the user's own."""
-
-    @property
-    def in_threads(self) -> bool:
-        """Whether blocks of rows may pass at the same time."""
-
-    def __call__(self, Z: Floats) -> Floats:
-        """Return the embedding of scaled rows, in the precision of the encoder."""
-
-    def astype(self, dtype: DTypeLike) -> Self:
-        """Return the same encoder in another precision."""
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name, as a model file stores them."""
+# psi as a function of arrays: scaled rows, (n, d), to their embedding, (n, d'), in the precision of the encoder.
+RowEncoder: TypeAlias = "RowMLP | TorchEncoder"
 
 
 @dataclass(frozen=True, eq=False)
 class RowMLP:
-    """psi(x) = x P + g(x), with g a ReLU network.
+    """psi(x) = x P + g(x), with g a ReLU network."""
 
-    Attributes
-    ----------
-    skip : ndarray of shape (d, d')
-        The linear map P.
-    weights, biases : tuples of ndarray of shape (units in, units out) and (units out,)
-        The layers of g.
-    """
+    skip: Floats  # (d, d'): the linear map P
+    weights: tuple[Floats, ...]  # of the layers of g, each (units in, units out)
+    biases: tuple[Floats, ...]  # each (units out,)
 
-    skip: Floats
-    weights: tuple[Floats, ...]
-    biases: tuple[Floats, ...]
-
-    kind = "mlp"
-    in_threads = True
+    kind = "mlp"  # what the model file calls it
+    in_threads = True  # blocks of rows may pass at the same time
 
     @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[Any]]) -> Self:
+    def from_state(cls, state: Mapping[str, AnyArray]) -> Self:
         """Return the network with the arrays of `state`."""
         n_layers = sum(name.startswith("weights.") for name in state)
         state = {name: np.ascontiguousarray(value) for name, value in state.items()}  # one layout, so that bits repeat
@@ -64,7 +42,7 @@ class RowMLP:
             biases=tuple(state[f"biases.{layer}"] for layer in range(n_layers)),
         )
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, AnyArray]:
         """Return the arrays by name, as a model file stores them."""
         weights = {f"weights.{layer}": W for layer, W in enumerate(self.weights)}
         biases = {f"biases.{layer}": b for layer, b in enumerate(self.biases)}

@@ -7,24 +7,23 @@ import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import sklearn
 import torch
-from numpy.typing import NDArray
 from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from knet.advanced import Advanced
+from knet.arrays import AnyArray, Json
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
 from knet.files import check_new, write_whole
-from knet.model.encoder import RowEncoder, RowMLP
+from knet.model.encoder import RowMLP
 from knet.model.light import encoder_state, needs_module, restore_predictor
 from knet.model.predictor import Predictor
-from knet.model.read import ENCODER, FORMAT, FORMAT_VERSION, check_content, digest_of, read_file
+from knet.model.read import ENCODER, FITTED, FORMAT, FORMAT_VERSION, check_content, digest_of, read_file
 from knet.model.torch_encoder import TorchEncoder, on_device, torch_dtype
 
 OPTIONAL = ("callback", "random_state")  # if they cannot be stored, None is a correct value after loading
@@ -32,26 +31,12 @@ UNSAVED = "not stored in the model file; set it again"  # value of a parameter t
 
 
 def save(
-    model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Any] | None = None, *, overwrite: bool = False
+    model: KNet, path: str | os.PathLike[str], extra: Mapping[str, Json] | None = None, *, overwrite: bool = False
 ) -> None:
-    """Write a fitted model to `path`, completely or not at all; the file contains no training rows.
+    """Write a fitted model to `path`, completely or not at all; the same model gives the same bytes.
 
-    Parameters
-    ----------
-    model : KNet
-        A fitted estimator. If the encoder is the user's own, its weights are written, and `load` needs the module.
-        Parameters that JSON cannot store, such as a function as `u_update`, have to be set again before a new `fit`.
-    path : path-like
-        The file, by convention ``*.safetensors``. The same model gives the same bytes.
-    extra : mapping, optional
-        Plain JSON data to store with the model; `load` returns them as ``model.extra_``.
-    overwrite : bool, default=False
-        Replace an existing file, as the option --force of the command does; otherwise it raises FileExistsError.
-
-    Raises
-    ------
-    ModelFileError
-        If `load` would refuse the file, for example because `n_clusters` was changed after the fit.
+    `extra` are plain JSON data, which `load` returns as ``model.extra_``. If `load` would refuse the file, for example
+    because `n_clusters` was changed after the fit, a ModelFileError is raised.
     """
     check_is_fitted(model)
     check_new(Path(path), overwrite=overwrite)
@@ -68,13 +53,7 @@ def save(
         "sigma": predictor.sigma,
         "spread": predictor.clusters.spread,
         "unit_length": predictor.preparation.unit_length,
-        "history": model.history_,
-        "best_iter": model.best_iter_,
-        "selection": getattr(model, "selection_", []),
-        "caveats": getattr(model, "caveats_", []),
-        "number": model.number_,
-        "hierarchy": model.hierarchy_,
-        "n_train": model.n_train_,
+        **{name: getattr(model, f"{name}_") for name in FITTED},
         "n_features": model.n_features_in_,
         "feature_names": None if names is None else list(map(str, names)),
         "extra": dict(extra if extra is not None else getattr(model, "extra_", {})),
@@ -122,11 +101,12 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, devi
         ValueError if a parameter could not be stored, until the parameter is set again.
     """
     header, arrays = read_file(Path(path))
-    psi = _restore_encoder(header["encoder"], encoder_state(arrays), encoder, arrays["centers"].dtype, path)
+    is_own = header["encoder"] == "module"
+    psi = _restore_module(arrays, encoder, path) if is_own else RowMLP.from_state(encoder_state(arrays))
     return _restore_model(header, restore_predictor(header, arrays, on_device(psi, device)), encoder)
 
 
-def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.Module | None) -> KNet:
+def _restore_model(header: Mapping[str, Json], predictor: Predictor, encoder: nn.Module | None) -> KNet:
     """Return an estimator in its fitted state."""
     params = header["params"] | {name: None if name in OPTIONAL else UNSAVED for name in header["unsaved"]}
     if "encoder" in header["unsaved"]:
@@ -139,15 +119,11 @@ def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.
     model.predictor_ = predictor
     model.sigma_ = predictor.sigma
     model.cluster_centers_ = predictor.centers
-    model.history_ = header["history"]
+    for name in FITTED:
+        setattr(model, f"{name}_", header[name])
     model.n_iter_ = len(model.history_)
-    model.best_iter_ = header["best_iter"]
-    model.selection_ = header["selection"]
-    model.caveats_ = header["caveats"]
-    model.number_, model.hierarchy_ = header["number"], header["hierarchy"]
     model.n_clusters_ = len(predictor.naming.live(len(predictor.centers)))
     model.names_ = predictor.naming.current_names
-    model.n_train_ = header["n_train"]
     model.n_features_in_ = header["n_features"]
     if header["feature_names"] is not None:
         model.feature_names_in_ = np.array(header["feature_names"], dtype=object)
@@ -155,24 +131,22 @@ def _restore_model(header: Mapping[str, Any], predictor: Predictor, encoder: nn.
     return model
 
 
-def _restore_encoder(
-    kind: str, state: Mapping[str, NDArray[Any]], module: nn.Module | None, dtype: np.dtype[Any], path: Any
-) -> RowEncoder:
-    """Return the encoder with its weights; a user's own module must be given."""
-    if kind == "mlp":
-        return RowMLP.from_state(state)
+def _restore_module(
+    arrays: Mapping[str, AnyArray], module: nn.Module | None, path: str | os.PathLike[str]
+) -> TorchEncoder:
+    """Return a user's own encoder, which must be given, with its weights."""
     if module is None:
         raise needs_module(path)
-    net = copy.deepcopy(module).cpu().to(torch_dtype(dtype))
+    net = copy.deepcopy(module).cpu().to(torch_dtype(arrays["centers"].dtype))
     try:
-        net.load_state_dict({name: torch.tensor(value) for name, value in state.items()})
+        net.load_state_dict({name: torch.tensor(value) for name, value in encoder_state(arrays).items()})
     except RuntimeError as error:
         detail = str(error).splitlines()[-1].strip()
         raise ModelFileError(f"The encoder does not fit the weights in {path}: {detail}") from error
     return TorchEncoder(net, torch.device("cpu"))
 
 
-def _plain_params(model: KNet) -> tuple[dict[str, Any], list[str]]:
+def _plain_params(model: KNet) -> tuple[dict[str, Json], list[str]]:
     """Return the constructor parameters that JSON can store, and the names of the others."""
     params, plain = model.get_params(deep=False), {}
     params["device"] = str(params["device"])

@@ -30,23 +30,12 @@ MAX_ITER = 60  # iterations of the optimiser, at most
 def learn_certainty(
     Z: Floats, labels: Labels, gaps: Floats, votes: Votes | None, held_out: Indices | None, rng: np.random.RandomState
 ) -> Certainty:
-    """Learn the certainty of a model from its training rows.
+    """Learn the certainty of a model from its training rows: scaled, (n, d), with their labels.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, d)
-        The scaled rows.
-    labels : ndarray of shape (n,)
-        Their clusters.
-    gaps : ndarray of shape (n, c)
-        How much farther than its own centre each centre is from a row, in the unit of [PROBA].
-    votes : Votes, or None
-        Votes of the candidates for the start; None if there were none, so that only the nearest rows of a row can
-        disagree with it.
-    held_out : ndarray of int, or None
-        Positions of rows that psi was not trained on: like new rows, they are farther from their centre than others.
-    rng : RandomState
-        Source of the sample and of the hinges.
+    `gaps`, (n, c), say how much farther than its own centre each centre is from a row, in the unit of [PROBA]. `votes`
+    are those of the candidates for the start; without them, only the nearest rows of a row can disagree with it.
+    `held_out` are positions of rows that psi was not trained on: like new rows, they are farther from their centre than
+    others.
     """
     sample = rng.permutation(len(Z))[:SAMPLE_ROWS] if votes is None else votes.rows
     Z, labels, gaps = Z[sample].astype(np.float64), labels[sample], gaps[sample].astype(np.float64)

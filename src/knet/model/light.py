@@ -6,19 +6,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from knet.arrays import Floats
+from knet.arrays import AnyArray, Floats, Json, Rows, RowsLike
 from knet.exceptions import ModelFileError
 from knet.model.certainty import Certainty
 from knet.model.drift import Drift, drift, warn_if_foreign
 from knet.model.encoder import RowEncoder, RowMLP
 from knet.model.naming import Naming
 from knet.model.predictor import Clusters, Predictor
-from knet.model.read import ENCODER, read_file
+from knet.model.read import ENCODER, FITTED, read_file
 from knet.model.reference import Reference
 from knet.prepare.gaps import Gaps
 from knet.prepare.preparation import Preparation
@@ -51,29 +51,41 @@ class LightModel:
 
     predictor: Predictor
     names: tuple[str, ...] | None
-    facts: dict[str, Any] = field(repr=False)
-    extra: dict[str, Any] = field(repr=False)
+    facts: dict[str, Json] = field(repr=False)
+    extra: dict[str, Json] = field(repr=False)
     levels: list[int] = field(repr=False)
     hierarchy: list[list[int]] = field(repr=False)
 
     @classmethod
     def of(cls, model: KNet) -> Self:
         """Return the part of a fitted KNet that labels rows."""
-        names = getattr(model, "feature_names_in_", None)
+        header = {name: getattr(model, f"{name}_") for name in (*FITTED, "sigma")}
+        header |= {"params": model.get_params(deep=False), "extra": getattr(model, "extra_", {})}
+        return cls.of_header(header | {"feature_names": getattr(model, "feature_names_in_", None)}, model.predictor_)
+
+    @classmethod
+    def of_header(cls, header: Mapping[str, Json], predictor: Predictor) -> Self:
+        """Return a model with what the header of its file says about it."""
+        names, number, history, best = (header[name] for name in ("feature_names", "number", "history", "best_iter"))
+        facts = {
+            "n_clusters": number["best"],
+            "number": number["advice"],
+            "n_train": header["n_train"],
+            "n_iter": len(history),
+            "best_iter": best,
+            "sigma": round(float(header["sigma"]), 6),
+            "hsic": round(history[best - 1]["hsic"], 6)
+            if best
+            else None,  # of the kept iteration, if it is not the start
+            "random_state": header["params"].get("random_state"),
+        }
         return cls(
-            predictor=model.predictor_,
+            predictor=predictor,
             names=None if names is None else tuple(map(str, names)),
-            facts=_facts(
-                model.number_,
-                model.get_params(deep=False),
-                model.n_train_,
-                model.history_,
-                model.best_iter_,
-                model.sigma_,
-            ),
-            extra=getattr(model, "extra_", {}),
-            levels=model.number_["levels"] if model.predictor_.naming.is_plain else [],
-            hierarchy=model.hierarchy_,
+            facts=facts,
+            extra=header["extra"],
+            levels=number["levels"] if predictor.naming.is_plain else [],
+            hierarchy=header["hierarchy"],
         )
 
     def __repr__(self) -> str:
@@ -112,7 +124,7 @@ class LightModel:
         """Return how familiar each row is: the log of its mean kernel value to the training rows, at most 0."""
         return self.predictor.familiarity(self._rows(X))
 
-    def _rows(self, X: Any, dtype: DTypeLike | None = None) -> Any:
+    def _rows(self, X: RowsLike, dtype: DTypeLike | None = None) -> Rows:
         """Return rows as a finite array or CSR matrix; from a table, take the model's columns by name, in any order."""
         X = admit_table(X, self.extra.get("table"), self.n_features, self.names)
         rows = to_numbers(X, self.names, dtype=dtype, min_rows=0, gaps=self.predictor.preparation.gaps is not None)
@@ -139,18 +151,8 @@ def load_light(path: str | os.PathLike[str]) -> LightModel:
     header, arrays = read_file(Path(path))
     if header["encoder"] != "mlp":
         raise needs_module(path)
-    names, sigma = header["feature_names"], float(header["sigma"])
-    predictor = restore_predictor(header, arrays, RowMLP.from_state(encoder_state(arrays)))
-    return LightModel(
-        predictor=predictor,
-        names=None if names is None else tuple(names),
-        facts=_facts(
-            header["number"], header["params"], header["n_train"], header["history"], header["best_iter"], sigma
-        ),
-        extra=header["extra"],
-        levels=header["number"]["levels"] if predictor.naming.is_plain else [],
-        hierarchy=header["hierarchy"],
-    )
+    psi = RowMLP.from_state(encoder_state(arrays))
+    return LightModel.of_header(header, restore_predictor(header, arrays, psi))
 
 
 def needs_module(path: str | os.PathLike[str]) -> ModelFileError:
@@ -161,33 +163,12 @@ def needs_module(path: str | os.PathLike[str]) -> ModelFileError:
     )
 
 
-def _facts(
-    number: Mapping[str, Any],
-    params: Mapping[str, Any],
-    n_train: int,
-    history: list[dict[str, Any]],
-    best_iter: int,
-    sigma: float,
-) -> dict[str, Any]:
-    """Return the main facts of a fitted model; hsic is that of the kept iteration, None if it is the start."""
-    return {
-        "n_clusters": number["best"],
-        "number": number["advice"],
-        "n_train": n_train,
-        "n_iter": len(history),
-        "best_iter": best_iter,
-        "sigma": round(sigma, 6),
-        "hsic": round(history[best_iter - 1]["hsic"], 6) if best_iter else None,
-        "random_state": params.get("random_state"),
-    }
-
-
-def encoder_state(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def encoder_state(arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
     """Return the arrays of the encoder, by their names in it."""
     return {name.removeprefix(ENCODER): value for name, value in arrays.items() if name.startswith(ENCODER)}
 
 
-def restore_predictor(header: Mapping[str, Any], arrays: Mapping[str, Any], encoder: RowEncoder) -> Predictor:
+def restore_predictor(header: Mapping[str, Json], arrays: Mapping[str, AnyArray], encoder: RowEncoder) -> Predictor:
     """Return the predictor of a model file."""
     return Predictor(
         preparation=Preparation(

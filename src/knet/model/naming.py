@@ -8,12 +8,12 @@ split gives a new label to one side of a cluster. Labels are never used again. N
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Self, TypedDict
+from typing import Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats, Labels, squared_distances
+from knet.arrays import Floats, Json, Labels, squared_distances
 
 MAX_LABELS = 2**20  # larger labels would make memberships of very many columns
 MAX_EDITS = 1000  # splits of a model
@@ -35,24 +35,12 @@ class Edit(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Naming:
-    """Labels and names of clusters.
+    """Labels and names of clusters."""
 
-    Attributes
-    ----------
-    labels : tuple of int
-        The label of each centre, without edits; empty if it is the number of the centre.
-    names : dict of int to str
-        Names of clusters, without edits.
-    edits : tuple of Edit
-        What the user changed, in this order.
-    n_used : int
-        How many labels have been used, those of clusters that vanished included.
-    """
-
-    labels: tuple[int, ...] = ()
-    names: Mapping[int, str] = field(default_factory=dict)
-    edits: tuple[Edit, ...] = ()
-    n_used: int = 0
+    labels: tuple[int, ...] = ()  # of each centre, without edits; empty if it is the number of the centre
+    names: Mapping[int, str] = field(default_factory=dict)  # of clusters, without edits
+    edits: tuple[Edit, ...] = ()  # what the user changed, in this order
+    n_used: int = 0  # how many labels have been used, those of clusters that vanished included
 
     def to_json(self) -> dict[str, object] | None:
         """Return the naming as plain JSON; None if there is nothing to store."""
@@ -62,7 +50,7 @@ class Naming:
         return {"labels": list(self.labels), "names": names, "edits": list(self.edits), "n_used": self.n_used}
 
     @classmethod
-    def from_json(cls, stored: Any, n_centers: int, n_places: int) -> Self:
+    def from_json(cls, stored: Json, n_centers: int, n_places: int) -> Self:
         """Return a stored naming, or raise a ValueError if it does not fit the model: it may come from a stranger."""
         if stored is None:
             return cls()

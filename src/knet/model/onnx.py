@@ -5,6 +5,7 @@ import logging
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -191,7 +192,7 @@ def to_onnx(
     return error
 
 
-def _needed() -> tuple[Any, Any]:
+def _needed() -> tuple[ModuleType, ModuleType]:
     """Import the libraries that the export needs, or raise an error that says how to install them."""
     try:
         import onnx

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import LOG_FLOOR, Floats, row_blocks, squared_distances
+from knet.arrays import LOG_FLOOR, AnyArray, Floats, Labels, Rows, row_blocks, squared_distances
 from knet.exceptions import ZeroRowError
 from knet.model.certainty import MIN_CONFIDENCE, Certainty
 from knet.model.encoder import RowEncoder
@@ -20,11 +20,10 @@ from knet.model.naming import PLAIN, Naming
 from knet.model.reference import Reference
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling
-from knet.rows.dense import Rows
 from knet.rows.numbers import float_dtype
 from knet.threads import in_threads
 
-Filled = TypeVar("Filled", bound=NDArray[Any])
+Filled = TypeVar("Filled", bound=AnyArray)
 
 BLOCK_ROWS = 1024  # rows that pass through the network at a time: their hidden layer stays in a core's cache
 KERNEL_VALUES = 2**20  # values of a block of kernel rows, which should stay in a cache
@@ -33,18 +32,10 @@ TORCH_BLOCKS = 16  # blocks of a network that is not entered by several threads:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Cluster centres in the embedding, and what is computed from them.
+    """Cluster centres in the embedding, and what is computed from them."""
 
-    Attributes
-    ----------
-    centers : ndarray of shape (c, d')
-        The centres, in the precision of the encoder.
-    spread : float
-        Mean squared distance of the training rows to their centre, per dimension.
-    """
-
-    centers: Floats
-    spread: float
+    centers: Floats  # (c, d'), in the precision of the encoder
+    spread: float  # mean squared distance of the training rows to their centre, per dimension
 
     def gaps(self, Psi: Floats, scores: Floats) -> Floats:
         """Return how much farther than its own centre each centre is from embedded rows, (n, c) [PROBA].
@@ -78,44 +69,24 @@ class Clusters:
         centers = (self.centers - middle).astype(np.float64)  # double tells near ties apart
         return middle, centers, -0.5 * np.square(centers).sum(1)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the fields alone: what was cached can be made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """All that new rows need, and nothing that grows with the training rows.
+    """All that new rows need, and nothing that grows with the training rows."""
 
-    Attributes
-    ----------
-    preparation : Preparation
-        What happens to rows before they are encoded.
-    encoder : RowEncoder
-        psi: prepared rows, (n, d), to their embedding, (n, d').
-    sigma : float
-        Width of the learned kernel.
-    clusters : Clusters
-        Cluster centres in the embedding.
-    landmarks, weights : ndarrays of shape (m, d') and (m,)
-        Summary of the embedded training rows: their degrees are sums over it.
-    certainty : Certainty
-        How sure the model is of a row and how familiar the row is.
-    reference : Reference
-        What the training rows were like, so that rows that are unlike them are noticed.
-    naming : Naming
-        The labels of the centres, and what the user changed about them.
-    """
-
-    preparation: Preparation
-    encoder: RowEncoder
-    sigma: float
-    clusters: Clusters
-    landmarks: Floats
-    weights: Floats
-    certainty: Certainty
-    reference: Reference
-    naming: Naming = PLAIN
+    preparation: Preparation  # what happens to rows before they are encoded
+    encoder: RowEncoder  # psi: prepared rows, (n, d), to their embedding, (n, d')
+    sigma: float  # width of the learned kernel
+    clusters: Clusters  # centres in the embedding
+    landmarks: Floats  # (m, d'): a summary of the embedded training rows, whose degrees are sums over it
+    weights: Floats  # (m,): how many rows each landmark stands for
+    certainty: Certainty  # how sure the model is of a row and how familiar the row is
+    reference: Reference  # what the training rows were like, so that rows that are unlike them are noticed
+    naming: Naming = PLAIN  # the labels of the centres, and what the user changed about them
 
     def arrays(self) -> dict[str, Floats]:
         """Return all arrays except those of the encoder by name, as a model file stores them."""
@@ -164,11 +135,7 @@ class Predictor:
     def embed(self, X: Rows) -> Floats:
         """Return psi of every row, block by block, in the dtype of X."""
         out = np.empty((X.shape[0], self.centers.shape[1]), float_dtype(X))
-
-        def fill(model: Predictor, rows: slice) -> None:
-            out[rows] = model.encoder(model.features(X[rows]))
-
-        return self._in_blocks(fill, X, out)
+        return self._in_blocks(lambda model, block: model.encoder(model.features(block)), X, out)
 
     def assign(self, X: Rows, reject: float | None = None) -> NDArray[np.int64]:
         """Return the nearest centre of every row, or -1 for a row without any value or one that is rejected.
@@ -176,22 +143,19 @@ class Predictor:
         With `reject`, a row gets -1 if it is less familiar than all but this share of the training rows, or if its
         largest membership is below 1/2.
         """
-        out = np.empty(X.shape[0], np.int64)
         threshold = self.threshold(reject)
 
-        def fill(model: Predictor, rows: slice) -> None:
-            Z, known = model.features(X[rows]), model.preparation.known(X[rows])
-            Psi = model.encoder(Z)
+        def labels_of(model: Predictor, block: Rows) -> Labels:
+            Z, known = model.features(block), model.preparation.known(block)
             if threshold is None:
-                out[rows] = model._relabelled(model.clusters.scores(Psi).argmax(1), Z)
+                labels = model.label_prepared(Z)
             else:
-                P, labels = model._memberships(Z, Psi, known)
+                P, labels = model._memberships(Z, model.encoder(Z), known)
                 rejected = (model.certainty.familiarity(Z) < threshold) | (P.max(1) < MIN_CONFIDENCE)
-                out[rows] = np.where(rejected, -1, labels)
-            if known is not None:
-                out[rows][known == 0] = -1
+                labels = np.where(rejected, -1, labels)
+            return labels if known is None else np.where(known == 0, -1, labels)
 
-        return self._in_blocks(fill, X, out)
+        return self._in_blocks(labels_of, X, np.empty(X.shape[0], np.int64))
 
     def threshold(self, reject: float | None) -> float | None:
         """Return the familiarity below which a row is rejected; None if no row is. Raise if `reject` is not a share."""
@@ -205,22 +169,21 @@ class Predictor:
         """Return soft memberships, (n, c), whose largest says how often the label is right [PROBA]."""
         out = np.empty((X.shape[0], self.n_labels), float_dtype(X))
 
-        def fill(model: Predictor, rows: slice) -> None:
-            Z = model.features(X[rows])
-            P, labels = model._memberships(Z, model.encoder(Z), model.preparation.known(X[rows]))
-            out[rows] = _with_argmax(P.astype(out.dtype), labels)
+        def memberships_of(model: Predictor, block: Rows) -> Floats:
+            Z = model.features(block)
+            P, labels = model._memberships(Z, model.encoder(Z), model.preparation.known(block))
+            return _with_argmax(P.astype(out.dtype), labels)
 
-        return self._in_blocks(fill, X, out)
+        return self._in_blocks(memberships_of, X, out)
 
     def familiarity(self, X: Rows) -> Floats:
         """Return log of the mean kernel value between every row and the training rows [FAMILIAR]; always finite."""
         out = np.empty(X.shape[0], float_dtype(X))
 
-        def fill(model: Predictor, rows: slice) -> None:
-            values = model.certainty.familiarity(model.features(X[rows]))
-            out[rows] = np.maximum(values, np.finfo(out.dtype).min)  # it may exceed the range of single precision
-
-        return self._in_blocks(fill, X, out)
+        least = np.finfo(out.dtype).min  # the value of a row may exceed the range of single precision
+        return self._in_blocks(
+            lambda model, block: np.maximum(model.certainty.familiarity(model.features(block)), least), X, out
+        )
 
     def kernel(self, X: Rows, Y: Rows) -> Floats:
         """Return the normalised learned kernel between rows of X and rows of Y [KERNEL]."""
@@ -250,14 +213,14 @@ class Predictor:
         in_threads(fill, row_blocks(len(Psi), len(landmarks), KERNEL_VALUES))
         return np.sqrt(np.maximum(d, 1.0))
 
-    def _in_blocks(self, fill: Callable[["Predictor", slice], None], X: Rows, out: Filled) -> Filled:
+    def _in_blocks(self, compute: Callable[["Predictor", Rows], AnyArray], X: Rows, out: Filled) -> Filled:
         """Fill `out` block by block, in single precision if X is; blocks of the default network run on all cores."""
         model = self._single if float_dtype(X) == np.float32 and self.centers.dtype == np.float64 else self
 
         def work(rows: slice) -> None:
             with np.errstate(all="ignore"):  # rows far from the training rows may overflow on the way to their label
                 try:
-                    fill(model, rows)
+                    out[rows] = compute(model, X[rows])
                 except ZeroRowError as error:
                     raise ZeroRowError(rows.start + error.row) from None
 
@@ -280,7 +243,7 @@ class Predictor:
             certainty=self.certainty.astype(single),
         )
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the fields alone: what was cached can be made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 

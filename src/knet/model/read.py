@@ -9,23 +9,22 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors
-from numpy.typing import NDArray
 
 from knet import parameters as rules
+from knet.arrays import AnyArray, Json
 from knet.exceptions import ModelFileError
 from knet.files import check_readable
 from knet.model.certainty import N_QUANTILES
 from knet.model.naming import Naming
+from knet.parameters import Allowed, Rule
 
-Rule = tuple[Callable[[Any], bool], str]
 Kinds = Mapping[str, tuple[object, tuple[int, ...]]]  # dtype and shape of each array
 
 FORMAT, FORMAT_VERSION = "knet-model", 3
@@ -113,7 +112,7 @@ COMPARED = dict.fromkeys(("value", "border", "conductance", "gain"), NUMBER) | {
     "method": TEXT,
     "next_step": TEXT,
 }
-HEADER: dict[str, tuple[Any, ...]] = {
+HEADER: dict[str, Allowed] = {
     "params": (OBJECT,),
     "unsaved": (TEXTS,),
     "encoder": ("mlp", "module"),
@@ -136,10 +135,11 @@ HEADER: dict[str, tuple[Any, ...]] = {
     "extra": (OBJECT,),
     "versions": (_object_of(**dict.fromkeys(("knet", "python", "numpy", "scikit-learn", "torch"), TEXT)),),
 }
+FITTED = ("history", "best_iter", "selection", "caveats", "number", "hierarchy", "n_train")  # attributes of KNet
 PARAMS = rules.RULES | {"advanced": (NO_VALUE, OBJECT), "device": (TEXT,), "random_state": (NO_VALUE, rules.integer(0))}
 
 
-def read_file(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_file(path: Path) -> tuple[dict[str, Json], dict[str, AnyArray]]:
     """Return header and arrays of a model file, checked, or raise one clear error."""
     check_readable(path, "model file")
     try:
@@ -162,14 +162,14 @@ def read_file(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return header, arrays
 
 
-def check_content(text: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+def check_content(text: str, arrays: Mapping[str, AnyArray]) -> None:
     """Raise a ModelFileError if a file with this header and these arrays would be refused."""
     header = read_header(text)
     check_shapes(header, {name: (value.dtype, value.shape) for name, value in arrays.items()})
     check_values(header, arrays)
 
 
-def digest_of(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+def digest_of(text: str, arrays: Mapping[str, AnyArray]) -> str:
     """Return a hash of the header and every array; it differs if a file was changed or damaged."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
@@ -179,7 +179,7 @@ def digest_of(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def read_header(text: str) -> dict[str, Any]:
+def read_header(text: str) -> dict[str, Json]:
     """Return the header of a file that this version of knet can read, or raise a ModelFileError.
 
     The length and depth of the text are checked first, so that the parser's memory and recursion are limited.
@@ -217,7 +217,7 @@ def _finite(text: str) -> float:
     return value
 
 
-def _check_entries(header: Mapping[str, Any]) -> None:
+def _check_entries(header: Mapping[str, Json]) -> None:
     """Raise a ModelFileError if an entry is missing, has a value that `save` never writes, or contradicts another."""
     missing = [name for name in HEADER if name not in header]
     if missing:
@@ -258,7 +258,7 @@ def _joins_all(hierarchy: list[list[int]], n_clusters: int) -> bool:
     return len(left) == 1
 
 
-def _expected(header: Mapping[str, Any], names: Collection[str]) -> dict[str, Array]:
+def _expected(header: Mapping[str, Json], names: Collection[str]) -> dict[str, Array]:
     """Return what the arrays must be; the layers of the default network form a chain from f to e columns."""
     if header["encoder"] == "module":  # a user's own module may hold anything
         return ARRAYS
@@ -270,7 +270,7 @@ def _expected(header: Mapping[str, Any], names: Collection[str]) -> dict[str, Ar
     return ARRAYS | layers
 
 
-def check_shapes(header: Mapping[str, Any], kinds: Kinds) -> None:
+def check_shapes(header: Mapping[str, Json], kinds: Kinds) -> None:
     """Raise a ModelFileError unless names, dtypes and shapes of all arrays fit the header and each other.
 
     `kinds` has the dtype and the shape of each array; its numbers are not needed, so a large file is refused at once.
@@ -309,7 +309,7 @@ def _check_array(name: str, array: Array, kinds: Kinds, sizes: dict[str, int]) -
         raise ModelFileError(f"the array {name!r} does not fit the others: its shape is {shape}; {known}")
 
 
-def check_values(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def check_values(header: Mapping[str, Json], arrays: Mapping[str, AnyArray]) -> None:
     """Raise a ModelFileError if an array holds NaN, infinity, or numbers that are too large or of the wrong sign."""
     for name, rule in _expected(header, arrays).items():
         values = arrays.get(name, np.ones(1))  # an optional array may be absent

@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats, Labels
-from knet.rows.dense import Rows, dense_rows
+from knet.arrays import Floats, Labels, Rows
+from knet.rows.dense import dense_rows
 
 REFERENCE_ROWS = 2000  # training rows that describe the columns, at most
 MAX_VALUES, MIN_ROWS = 2**23, 100  # dense values of rows that are looked at; never fewer rows, however wide they are
@@ -17,23 +17,13 @@ RARE = 0.01  # share of the training rows that counts as unfamiliar, and of a co
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The sizes of the clusters and the values of each column, of the training rows.
+    """The sizes of the clusters and the values of each column, of the training rows."""
 
-    Attributes
-    ----------
-    cluster_sizes : ndarray of shape (c,)
-        Number of training rows of each cluster.
-    column_means, column_deviations : ndarrays of shape (d,)
-        Mean and standard deviation of each column; the deviation of a constant column is 1.
-    column_low, column_high : ndarrays of shape (d,)
-        The usual values of each column: 1 % of its values are outside, half of them on each side.
-    """
-
-    cluster_sizes: Floats
-    column_means: Floats
-    column_deviations: Floats
-    column_low: Floats
-    column_high: Floats
+    cluster_sizes: Floats  # (c,)
+    column_means: Floats  # (d,)
+    column_deviations: Floats  # (d,); 1 for a constant column
+    column_low: Floats  # (d,): half a percent of the values are smaller,
+    column_high: Floats  # (d,): and half a percent are larger
 
     @classmethod
     def of(cls, X: Rows, labels: Labels, n_clusters: int) -> Self:

@@ -3,14 +3,13 @@
 import numpy as np
 from torch import Tensor
 
-from knet.arrays import Floats, Labels, squared_distances
+from knet.arrays import Floats, Labels, Rows, squared_distances
 from knet.model.landmarks import landmarks
 from knet.model.learn_certainty import learn_certainty
 from knet.model.predictor import Clusters, Predictor
 from knet.model.reference import Reference
 from knet.model.torch_encoder import row_encoder
 from knet.prepare.preparation import Preparation
-from knet.rows.dense import Rows
 from knet.start.centers import find_centers
 from knet.start.votes import Votes
 from knet.train.training import Trained

@@ -1,28 +1,20 @@
 """Encoders that compute with torch: a user's own module, and any network on a GPU."""
 
 import copy
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from torch import nn
 
-from knet.arrays import Floats
+from knet.arrays import AnyArray, Floats
 from knet.model.encoder import RowEncoder, RowMLP
 from knet.train.networks import ResidualMLP
 
 
 class TorchEncoder:
-    """A trained network of torch as a function of arrays.
-
-    Parameters
-    ----------
-    net : nn.Module
-        The network; gradients and dropout are switched off in it.
-    device : torch.device
-        Its device; a module without weights does not tell it.
-    """
+    """A trained network of torch as a function of arrays; gradients and dropout are switched off in it."""
 
     in_threads = False  # a user's module may not be entered twice at a time, and a GPU has threads of its own
 
@@ -44,7 +36,7 @@ class TorchEncoder:
         """Return the same encoder in another precision."""
         return type(self)(copy.deepcopy(self.net).to(torch_dtype(dtype)), self.device)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> dict[str, AnyArray]:
         """Return the arrays by name."""
         return {name: value.cpu().contiguous().numpy() for name, value in self.net.state_dict().items()}
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats
+from knet.arrays import Floats, Rows
 from knet.prepare.scaling import Scaling
-from knet.rows.dense import Rows, dense_rows
+from knet.rows.dense import dense_rows
 
 SAMPLE_ROWS = 2000  # the Gaussian is learned from at most this many rows
 MAX_COLUMNS = 500  # in wider tables, columns are taken as independent

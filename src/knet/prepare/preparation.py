@@ -5,15 +5,14 @@ Rows are arrays of any floating-point type, half precision included, or sparse m
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats
+from knet.arrays import Floats, Rows
 from knet.prepare.gaps import Gaps
 from knet.prepare.scaling import FAR, Scaling, compress
-from knet.rows.dense import Rows, dense_rows, row_lengths
+from knet.rows.dense import dense_rows, row_lengths
 from knet.rows.kinds import is_sparse
 from knet.rows.numbers import float_dtype
 
@@ -76,7 +75,7 @@ class Preparation:
         Z = self.scaling(dense_rows(X, unit_length=self.unit_length))
         return Z if self.gaps is None else self.gaps.fill(Z)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the fields alone: what was cached can be made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 

@@ -6,12 +6,11 @@ reduced to principal components, learned from a bounded sample of rows.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
-from knet.arrays import Floats
+from knet.arrays import Floats, Rows
 from knet.prepare.gaps import learn_gaps
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling, learn_scaling
@@ -28,7 +27,7 @@ POWER_STEPS, EXTRA_DIRECTIONS = 4, 16  # steps of the randomised method, and col
 
 
 def learn_preparation(
-    X: Any,
+    X: Rows,
     *,
     scale: str,
     unit_length: bool,
@@ -70,7 +69,7 @@ def learn_preparation(
 
 
 def _of_sparse(
-    sample: Any, n_least: int, max_columns: int, rng: np.random.RandomState, *, unit_length: bool
+    sample: Rows, n_least: int, max_columns: int, rng: np.random.RandomState, *, unit_length: bool
 ) -> Preparation:
     """Return the preparation of sparse rows: columns share a unit, so all are divided by the same number.
 
@@ -100,7 +99,7 @@ def n_structured(variances: Floats, total: float, shape: tuple[int, int]) -> int
     return found
 
 
-def principal_directions(A: Any, mean: Floats, n_directions: int, rng: np.random.RandomState) -> tuple[Floats, Floats]:
+def principal_directions(A: Rows, mean: Floats, n_directions: int, rng: np.random.RandomState) -> tuple[Floats, Floats]:
     """Return the leading principal directions of the rows A, (d, k), and the variances along them.
 
     They are the eigenvectors of the covariance matrix; for very many columns, a randomised method finds them. Signs are
@@ -125,7 +124,7 @@ def principal_directions(A: Any, mean: Floats, n_directions: int, rng: np.random
     return directions * np.where(largest < 0, -1.0, 1.0), variances.astype(np.float64)
 
 
-def _exact_directions(A: Any, mean: Floats, n_directions: int, rng: np.random.RandomState) -> tuple[Floats, Floats]:
+def _exact_directions(A: Rows, mean: Floats, n_directions: int, rng: np.random.RandomState) -> tuple[Floats, Floats]:
     """Return directions and variances from the covariance matrix."""
     n_columns = A.shape[1]
     if is_sparse(A):
@@ -138,7 +137,7 @@ def _exact_directions(A: Any, mean: Floats, n_directions: int, rng: np.random.Ra
 
 
 def _randomised_directions(
-    A: Any, mean: Floats, n_directions: int, rng: np.random.RandomState
+    A: Rows, mean: Floats, n_directions: int, rng: np.random.RandomState
 ) -> tuple[Floats, Floats]:
     """Return them from power steps on a random block (Halko, Martinsson, Tropp), so that A is only multiplied."""
     n_rows, n_columns = A.shape

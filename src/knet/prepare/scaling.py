@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats, row_blocks
+from knet.arrays import AnyArray, Floats, row_blocks
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.rows.numbers import float_dtype
 
@@ -66,7 +66,7 @@ class Scaling:
         """Return the arrays by name, as a model file stores them."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def __call__(self, X: NDArray[Any]) -> Floats:
+    def __call__(self, X: AnyArray) -> Floats:
         """Return the scaled rows in their own precision; X itself is never changed.
 
         Values beyond `FAR` are clipped, so that every row, even a very strange one, has a finite embedding.
@@ -92,7 +92,7 @@ class Scaling:
         widths = np.r_[stored[1], stored[3][self.compressed]]
         return bool(np.isfinite(stored).all() and widths.min() > 0)
 
-    def _compress(self, X: NDArray[Any], dtype: np.dtype[np.floating]) -> NDArray[Any]:
+    def _compress(self, X: AnyArray, dtype: np.dtype[np.floating]) -> AnyArray:
         """Return X with its heavy-tailed columns compressed."""
         columns = self.compressed
         if not len(columns):
@@ -228,7 +228,7 @@ def _varies(deviation: Floats, X: RowSource) -> NDArray[np.bool_]:
 def _moments(X: RowSource, unit: Floats, tails: Scaling | None = None) -> tuple[Floats, Floats]:
     """Return the mean and standard deviation of each column, after compression and divided by `unit`."""
 
-    def read(rows: slice) -> NDArray[Any]:
+    def read(rows: slice) -> AnyArray:
         return (X[rows] if tails is None else tails._compress(X[rows], np.dtype(np.float64))) / unit
 
     count = sum((~np.isnan(X[rows])).sum(0) for rows in _blocks(X))

@@ -1,19 +1,17 @@
 """The rows that a fit may train on: drawn at random, prepared once, with the median distance between them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from knet.advanced import Advanced
-from knet.arrays import Floats
+from knet.arrays import AnyArray, Floats, Rows
+from knet.parameters import Params
 from knet.prepare.preparation import Preparation
 from knet.prepare.projection import learn_preparation
-from knet.rows.dense import Rows
 from knet.rows.kinds import is_sparse
 
 MAX_ROWS = 20_000  # at most this many rows choose the start and train psi, unless `train_size` asks for more
@@ -85,7 +83,7 @@ def ordered_by_content(X: Rows, positions: NDArray[np.intp] | None, *, least: in
     return thinned if len(thinned) > least else positions[order]
 
 
-def _differ(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _differ(values: AnyArray) -> NDArray[np.bool_]:
     """Say for each row but the last whether the next one is different."""
     both_missing = np.isnan(values[1:]) & np.isnan(values[:-1])
     different: NDArray[np.bool_] = ((values[1:] != values[:-1]) & ~both_missing).any(1)
@@ -93,7 +91,7 @@ def _differ(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def prepare_rows(
-    X: Rows, params: Mapping[str, Any], rng: np.random.RandomState, first: NDArray[np.intp] | None = None
+    X: Rows, params: Params, rng: np.random.RandomState, first: NDArray[np.intp] | None = None
 ) -> Prepared:
     """Learn the preparation from all rows, draw those that a fit may train on, and prepare these.
 

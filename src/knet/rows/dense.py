@@ -1,15 +1,11 @@
 """Rows of an array or a sparse matrix as dense blocks, of length 1 if asked for."""
 
-from typing import Any
-
 import numpy as np
 
-from knet.arrays import Floats, row_blocks
+from knet.arrays import AnyArray, Floats, Rows, row_blocks
 from knet.exceptions import ZeroRowError
 from knet.rows.kinds import is_sparse
 from knet.rows.numbers import float_dtype
-
-Rows = Any  # an array of numbers, or a sparse matrix in CSR form
 
 CHECKED_ROWS = 8192  # rows whose length is computed at a time
 
@@ -25,19 +21,20 @@ class DenseRows:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> Floats:
+    def __getitem__(self, rows: slice | AnyArray) -> Floats:
         block: Floats = dense_rows(self.X[rows], unit_length=self.unit_length)
         return block
 
 
-def dense_rows(X: Rows, *, unit_length: bool = False) -> Any:
+def dense_rows(X: Rows, *, unit_length: bool = False) -> AnyArray:
     """Return rows as a dense array, half precision as single, of length 1 if asked for; other types stay."""
-    rows = X.toarray() if is_sparse(X) else X
+    rows: AnyArray = X.toarray() if is_sparse(X) else X
     rows = rows.astype(np.float32, copy=False) if float_dtype(rows) == np.float32 else rows
     if not unit_length:
         return rows
     dtype = float_dtype(rows)
-    return np.divide(rows, row_lengths(rows).astype(dtype)[:, None], dtype=dtype)
+    lengths = row_lengths(rows).astype(dtype)
+    return np.divide(rows, lengths[:, None], dtype=dtype)
 
 
 def row_lengths(X: Rows) -> Floats:

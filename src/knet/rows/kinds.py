@@ -2,11 +2,12 @@
 
 import re
 import sys
-from typing import Any
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
+from knet.arrays import AnyArray, Rows, RowsLike
 from knet.rows.vectors import holds_vectors, vector_rows
 
 # The types of columns of real numbers, in the words of NumPy, pandas, polars and Arrow.
@@ -15,7 +16,7 @@ NUMBERS = re.compile(
 )
 
 
-def table_kind(X: Any) -> str | None:
+def table_kind(X: RowsLike) -> str | None:
     """Return "pandas", "arrow" or "other" (such as polars) for a table, and None for anything else.
 
     A pandas table has its columns as attributes too. It is recognised first, so that its columns may have any name.
@@ -29,7 +30,7 @@ def table_kind(X: Any) -> str | None:
     return "other" if hasattr(X, "columns") else None
 
 
-def column_names(X: Any) -> list[Any]:
+def column_names(X: RowsLike) -> list[str]:
     """Return the columns of a table; none for anything else."""
     kind = table_kind(X)
     if kind is None:
@@ -37,32 +38,32 @@ def column_names(X: Any) -> list[Any]:
     return list(X.schema.names if kind == "arrow" else X.columns)
 
 
-def column_types(X: Any) -> list[Any]:
+def column_types(X: RowsLike) -> list[str]:
     """Return the type of each column of a table, in the words of its library."""
     return list(X.schema.types if table_kind(X) == "arrow" else X.dtypes)
 
 
-def is_number_type(kind: Any) -> bool:
+def is_number_type(kind: object) -> bool:
     """Say whether a column of this type holds real numbers; a column of Python objects may hold anything."""
     return NUMBERS.fullmatch(str(kind).lower()) is not None
 
 
-def is_collection(X: Any) -> bool:
+def is_collection(X: RowsLike) -> bool:
     """Say whether X is a Dask array, a Dask DataFrame or another collection of Dask, which is not imported for this."""
     return any(base.__module__.partition(".")[0] == "dask" for base in type(X).__mro__)
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse(X: RowsLike) -> bool:
     """Say whether X is a sparse matrix."""
     return hasattr(X, "toarray")
 
 
-def is_half(X: Any) -> bool:
+def is_half(X: RowsLike) -> bool:
     """Say whether X is an array of half-precision numbers: float16, or bfloat16 of the package ml_dtypes."""
     return isinstance(X, np.ndarray) and X.dtype.name in ("float16", "bfloat16")
 
 
-def admit(X: Any, columns: list[str] | None = None) -> Any:
+def admit(X: RowsLike, columns: list[str] | None = None) -> Rows:
     """Return rows as a table, an array or a CSR matrix, or raise if they are not in memory or not sound.
 
     Tensors and columns of vectors become arrays. Of a table, `columns` are taken, if given, in this order. Values and
@@ -85,7 +86,7 @@ def admit(X: Any, columns: list[str] | None = None) -> Any:
     return vector_rows(X) if holds_vectors(X) else _to_array(X)
 
 
-def _admit_table(X: Any, columns: list[str] | None) -> Any:
+def _admit_table(X: RowsLike, columns: list[str] | None) -> Rows:
     """Return a table with the given columns, or the vectors of its only column."""
     if table_kind(X) == "arrow" and not hasattr(X, "to_batches"):  # scikit-learn sees no names in a record batch
         X = sys.modules["pyarrow"].Table.from_batches([X])
@@ -102,7 +103,7 @@ def _admit_table(X: Any, columns: list[str] | None) -> Any:
     return vector_rows(X[names[0]])
 
 
-def _to_array(X: Any) -> NDArray[Any]:
+def _to_array(X: RowsLike) -> AnyArray:
     """Return a list, an array or an object with `__array__` as an array; a file on disk stays one."""
     _refuse_masked(X)
     try:
@@ -114,7 +115,7 @@ def _to_array(X: Any) -> NDArray[Any]:
     return array
 
 
-def _sound_csr(X: Any) -> Any:
+def _sound_csr(X: RowsLike) -> Rows:
     """Return a sparse matrix in CSR form; indices beyond its shape would make SciPy read outside of the memory."""
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got a sparse array of {X.ndim} dimension(s) instead.")
@@ -130,7 +131,7 @@ def _sound_csr(X: Any) -> Any:
     return X
 
 
-def _refuse_masked(X: Any) -> None:
+def _refuse_masked(X: RowsLike) -> None:
     """Raise if X has masked values: as a plain array it would contain the numbers behind the mask."""
     parts = X if isinstance(X, list | tuple) else [X]
     if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
@@ -140,12 +141,12 @@ def _refuse_masked(X: Any) -> None:
         )
 
 
-def count_rows(X: Any) -> int:
+def count_rows(X: RowsLike) -> int:
     """Return the number of rows of an admitted table or array."""
     return int(X.shape[0]) if is_sparse(X) else len(X)
 
 
-def take_rows(X: Any, rows: NDArray[np.integer] | slice) -> Any:
+def take_rows(X: RowsLike, rows: NDArray[np.integer] | slice) -> Rows:
     """Return the given rows of an admitted table or array, as the same type; no other row is read."""
     kind = table_kind(X)
     if kind == "pandas":
@@ -155,7 +156,7 @@ def take_rows(X: Any, rows: NDArray[np.integer] | slice) -> Any:
     return X[rows]
 
 
-def select_columns(X: Any, names: list[str]) -> Any:
+def select_columns(X: RowsLike, names: list[str]) -> Rows:
     """Return the columns of a table in the given order, or raise an error that names those that are missing."""
     present = column_names(X)
     missing = [repr(name) for name in names if name not in present]
@@ -164,7 +165,7 @@ def select_columns(X: Any, names: list[str]) -> Any:
     return X.select(names) if table_kind(X) == "arrow" else X[names]
 
 
-def quoted(names: Any, column: int) -> str:
+def quoted(names: Collection[str] | None, column: int) -> str:
     """Return a column's name in quotes, or its number if the columns have no names."""
     return repr(str(list(names)[column])) if names is not None and len(names) else str(column)
 

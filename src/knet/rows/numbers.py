@@ -1,12 +1,11 @@
 """Rows as checked numbers: real, finite, in two dimensions; every message names the columns at fault."""
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from knet.arrays import row_blocks
+from knet.arrays import Column, Frame, Rows, RowsLike, row_blocks
 from knet.rows.kinds import column_names, column_types, is_half, is_number_type, is_sparse, quoted, some, table_kind
 
 NO_GAPS = "Fill or drop them first: sparse rows and metric='cosine' allow no missing values."
@@ -14,28 +13,18 @@ CHECKED_ROWS = 65_536  # rows checked at a time, so that a file on disk is never
 
 
 def to_numbers(
-    X: Any,
+    X: RowsLike,
     names: Collection[str] | None = None,
     *,
     dtype: DTypeLike | None = None,
     min_rows: int = 1,
     gaps: bool = False,
-) -> Any:
-    """Return admitted rows as an array of two dimensions, or a CSR matrix, without infinite values.
+) -> Rows:
+    """Return rows from `kinds.admit` as an array of two dimensions, or a CSR matrix, without infinite values.
 
-    Parameters
-    ----------
-    X : table, array or CSR matrix
-        The result of `kinds.admit`.
-    names : collection of str, optional
-        Names of the columns for messages, if X has none.
-    dtype : dtype, optional
-        Type of the result. By default single precision stays, other numbers become doubles; a file on disk and half
-        precision stay as they are and are converted block by block later.
-    min_rows : int, default=1
-        Raise if there are fewer rows.
-    gaps : bool, default=False
-        Whether cells of an array or a table may be missing (NaN).
+    `names` of the columns are for messages, if X has none. Without a `dtype`, single precision stays and other numbers
+    become doubles; a file on disk and half precision stay as they are and are converted block by block later. Fewer
+    than `min_rows` rows are an error; with `gaps`, cells of an array or a table may be missing (NaN).
     """
     array = _from_table(X, dtype) if table_kind(X) else _from_array(X, dtype)
     _check_shape(array, min_rows)
@@ -43,17 +32,17 @@ def to_numbers(
     return array
 
 
-def float_dtype(X: Any) -> np.dtype[np.floating]:
+def float_dtype(X: RowsLike) -> np.dtype[np.floating]:
     """Return the dtype of computations with X: single for single and half precision, else double."""
     return np.dtype(np.float32 if X.dtype == np.float32 or is_half(X) else np.float64)
 
 
-def is_single(table: Any) -> bool:
+def is_single(table: Frame) -> bool:
     """Say whether all columns of a table have single precision."""
     return all(str(kind).lower().removesuffix("[pyarrow]") in ("float", "float32") for kind in column_types(table))
 
 
-def check_column_types(table: Any) -> None:
+def check_column_types(table: Frame) -> None:
     """Raise a message that names the columns of a table that are not real numbers, and says what to do about them."""
     bad = [
         f"{name!r} ({kind})"
@@ -68,7 +57,7 @@ def check_column_types(table: Any) -> None:
         )
 
 
-def _converts(column: Any) -> bool:
+def _converts(column: Column) -> bool:
     """Say whether all objects of a pandas column are numbers or missing."""
     try:
         np.asarray(column, dtype=np.float64)
@@ -77,7 +66,7 @@ def _converts(column: Any) -> bool:
     return True
 
 
-def _from_table(table: Any, dtype: DTypeLike | None) -> Any:
+def _from_table(table: Frame, dtype: DTypeLike | None) -> Rows:
     """Return the columns of a table as an array, with NaN for missing values; only sparse columns stay sparse."""
     check_column_types(table)
     names, kind = column_names(table), table_kind(table)
@@ -92,7 +81,7 @@ def _from_table(table: Any, dtype: DTypeLike | None) -> Any:
     return out
 
 
-def _from_array(X: Any, dtype: DTypeLike | None) -> Any:
+def _from_array(X: RowsLike, dtype: DTypeLike | None) -> Rows:
     kind = X.dtype.kind
     if kind == "c":
         raise ValueError("Complex data not supported: KNet needs real numbers. Split them into two columns each.")
@@ -105,7 +94,7 @@ def _from_array(X: Any, dtype: DTypeLike | None) -> Any:
     return X.astype(dtype, copy=False)
 
 
-def _check_shape(X: Any, min_rows: int) -> None:
+def _check_shape(X: RowsLike, min_rows: int) -> None:
     if X.ndim != 2:
         advice = " Reshape your data with X.reshape(-1, 1) if it is one column, or X.reshape(1, -1) if it is one row."
         raise ValueError(
@@ -117,7 +106,7 @@ def _check_shape(X: Any, min_rows: int) -> None:
             raise ValueError(f"X has {count} {what}(s) (shape={X.shape}) while a minimum of {minimum} is required.")
 
 
-def check_finite(X: Any, names: Collection[str] | None, *, gaps: bool) -> None:
+def check_finite(X: RowsLike, names: Collection[str] | None, *, gaps: bool) -> None:
     """Raise a message that counts infinite values, and without `gaps` also NaN, and names their columns."""
     if X.dtype.kind != "f" and X.dtype.name != "bfloat16":  # NumPy does not know the latter
         return

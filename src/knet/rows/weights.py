@@ -1,20 +1,18 @@
 """Which rows a fit trains on: a row of weight w as w equal rows would be, and a row without any value not at all."""
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from knet.arrays import Floats, row_blocks
-from knet.rows.dense import Rows
+from knet.arrays import Floats, Rows, row_blocks
 from knet.rows.kinds import is_sparse, quoted, some
 
 MAX_REPEATED = 1_000_000  # rows up to which whole weights repeat rows, or twice the given rows if that is more
 
 
 def rows_that_count(
-    X: Rows, names: Collection[str] | None, sample_weight: Any, rng: np.random.RandomState
+    X: Rows, names: Collection[str] | None, sample_weight: ArrayLike | None, rng: np.random.RandomState
 ) -> NDArray[np.intp] | None:
     """Return the positions of the rows to train on, as `counted_rows` does, without rows that hold no value.
 
@@ -35,7 +33,7 @@ def rows_that_count(
     return kept
 
 
-def counted_rows(sample_weight: Any, n_rows: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+def counted_rows(sample_weight: ArrayLike, n_rows: int, rng: np.random.RandomState) -> NDArray[np.intp]:
     """Return the positions of the rows to train on, in ascending order, each as often as it counts.
 
     Whole weights repeat rows exactly. If a weight is not whole, or there would be very many rows, as many rows are
@@ -58,7 +56,7 @@ def _resampled(weights: Floats, rng: np.random.RandomState) -> NDArray[np.intp]:
     return counts
 
 
-def _check_weights(sample_weight: Any, n_rows: int) -> Floats:
+def _check_weights(sample_weight: ArrayLike, n_rows: int) -> Floats:
     """Return the weights as an array, or raise an error that says what is wrong with them."""
     given = np.asanyarray(sample_weight)
     if given.dtype.kind == "c" or np.ma.is_masked(given):

@@ -23,6 +23,7 @@ from scipy.cluster.hierarchy import dendrogram
 from sklearn.metrics import silhouette_samples
 from sklearn.utils.validation import check_is_fitted
 
+from knet.arrays import RowsLike
 from knet.estimator import KNet
 from knet.explore.compare import Comparison
 from knet.explore.explain import explain
@@ -38,17 +39,8 @@ from knet.start.borders import CLEAR
 from knet.train.laplacians import DenseLaplacian
 
 __all__ = ["animation", "color", "data", "embedding", "explanation", "figure1", "history", "iteration"]
-__all__ += [
-    "learned_kernel",
-    "levels",
-    "marker",
-    "profiles",
-    "raw_kernel",
-    "scan",
-    "selection",
-    "silhouettes",
-    "spectrum",
-]
+__all__ += ["learned_kernel", "levels", "marker", "profiles", "raw_kernel", "scan", "selection", "silhouettes"]
+__all__ += ["spectrum"]
 
 # The maximum number of rows in a plot.
 SCATTER_ROWS, MATRIX_ROWS, SILHOUETTE_ROWS, SPECTRUM_ROWS = 5000, 300, 2000, 800
@@ -57,7 +49,9 @@ VERDICTS = ("clear", "plausible", "a guess")
 GREY_LINE: dict[str, Any] = {"color": "#888888", "linewidth": 0.8}
 
 
-def data(model: KNet, X: Any, ax: Axes | None = None, *, max_rows: int = SCATTER_ROWS, random_state: int = 0) -> Axes:
+def data(
+    model: KNet, X: RowsLike, ax: Axes | None = None, *, max_rows: int = SCATTER_ROWS, random_state: int = 0
+) -> Axes:
     """Draw the scaled rows, each in the colour of its cluster."""
     drawn = sample_rows(model, X, max_rows, random_state=random_state)
     flat, note = data_plane(model, drawn)
@@ -65,7 +59,7 @@ def data(model: KNet, X: Any, ax: Axes | None = None, *, max_rows: int = SCATTER
 
 
 def embedding(
-    model: KNet, X: Any, ax: Axes | None = None, *, max_rows: int = SCATTER_ROWS, random_state: int = 0
+    model: KNet, X: RowsLike, ax: Axes | None = None, *, max_rows: int = SCATTER_ROWS, random_state: int = 0
 ) -> Axes:
     """Draw the embedded rows psi(X), each in the colour of its cluster."""
     drawn = sample_rows(model, X, max_rows, random_state=random_state)
@@ -74,7 +68,7 @@ def embedding(
 
 
 def raw_kernel(
-    model: KNet, X: Any, ax: Axes | None = None, *, max_rows: int = MATRIX_ROWS, random_state: int = 0
+    model: KNet, X: RowsLike, ax: Axes | None = None, *, max_rows: int = MATRIX_ROWS, random_state: int = 0
 ) -> Axes:
     """Draw the Gaussian kernel matrix of the scaled rows, of width `sigma_`, ordered by cluster: 0 is white, 1 blue."""
     drawn = sample_rows(model, X, max_rows, random_state=random_state)
@@ -82,14 +76,14 @@ def raw_kernel(
 
 
 def learned_kernel(
-    model: KNet, X: Any, ax: Axes | None = None, *, max_rows: int = MATRIX_ROWS, random_state: int = 0
+    model: KNet, X: RowsLike, ax: Axes | None = None, *, max_rows: int = MATRIX_ROWS, random_state: int = 0
 ) -> Axes:
     """Draw the Gaussian kernel matrix of the embedded rows, ordered by cluster; a dark block per cluster."""
     drawn = sample_rows(model, X, max_rows, random_state=random_state)
     return drawing.kernel(drawing.axes(ax), drawn, drawn.Psi, model.sigma_, "Learned kernel")
 
 
-def figure1(model: KNet, X: Any, *, title: str | None = None, random_state: int = 0) -> Figure:
+def figure1(model: KNet, X: RowsLike, *, title: str | None = None, random_state: int = 0) -> Figure:
     """Return the paper's Figure 1: data and its kernel matrix above, embedding and learned kernel matrix below."""
     figure = Figure(figsize=(8.4, 7.4), layout="constrained")
     axes = figure.subplots(2, 2)
@@ -102,7 +96,7 @@ def figure1(model: KNet, X: Any, *, title: str | None = None, random_state: int 
     return figure
 
 
-def history(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
+def history(model: KNet, X: RowsLike = None, ax: Axes | None = None) -> Axes:
     """Draw HSIC, the change of K_U and, if there is a decoder, the reconstruction error over the iterations."""
     check_is_fitted(model)
     ax = drawing.axes(ax)
@@ -132,7 +126,7 @@ def history(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
 
 
 def spectrum(
-    model: KNet, X: Any, ax: Axes | None = None, *, n_values: int | None = None, random_state: int = 0
+    model: KNet, X: RowsLike, ax: Axes | None = None, *, n_values: int | None = None, random_state: int = 0
 ) -> Axes:
     """Draw the largest eigenvalues of the raw and the learned kernel; c clusters give a gap after c - 1 of them."""
     drawn = sample_rows(model, X, SPECTRUM_ROWS, random_state=random_state)
@@ -151,7 +145,7 @@ def spectrum(
     return ax
 
 
-def selection(model: KNet, X: Any = None, ax: Axes | None = None) -> Axes:
+def selection(model: KNet, X: RowsLike = None, ax: Axes | None = None) -> Axes:
     """Draw the conductance of every candidate for the start, and mark the chosen one."""
     check_is_fitted(model)
     rows = getattr(model, "selection_", None)
@@ -246,7 +240,7 @@ def scan(result: Scan, ax: Axes | None = None) -> Axes:
 
 
 def silhouettes(
-    model: KNet, X: Any, ax: Axes | None = None, *, space: str = "embedding", random_state: int = 0
+    model: KNet, X: RowsLike, ax: Axes | None = None, *, space: str = "embedding", random_state: int = 0
 ) -> Axes:
     """Draw the sorted silhouettes of each cluster, and their mean over all rows; zeros if there is one cluster.
 
@@ -273,7 +267,7 @@ def silhouettes(
     return ax
 
 
-def profiles(model: KNet, X: Any, ax: Axes | None = None, *, max_columns: int = 30, random_state: int = 0) -> Axes:
+def profiles(model: KNet, X: RowsLike, ax: Axes | None = None, *, max_columns: int = 30, random_state: int = 0) -> Axes:
     """Draw the median of each cluster in each column, as a difference from that of all rows in standard deviations.
 
     Of categories and 0/1 columns, it is the share of rows. Columns are sorted by the share of their variance that the
@@ -296,7 +290,9 @@ def profiles(model: KNet, X: Any, ax: Axes | None = None, *, max_columns: int = 
     return ax
 
 
-def explanation(model: KNet, X: Any, ax: Axes | None = None, *, max_columns: int = 12, random_state: int = 0) -> Axes:
+def explanation(
+    model: KNet, X: RowsLike, ax: Axes | None = None, *, max_columns: int = 12, random_state: int = 0
+) -> Axes:
     """Draw what makes each cluster: its rule, and how much each column adds to the probability of its rows.
 
     Contributions are means over the rows of a cluster, see `knet.explore.explain.Explanation`. The columns with the
@@ -319,7 +315,7 @@ def explanation(model: KNet, X: Any, ax: Axes | None = None, *, max_columns: int
     return ax
 
 
-def iteration(model: KNet, X: Any = None, ax: Axes | None = None, *, number: int = -1) -> Axes:
+def iteration(model: KNet, X: RowsLike = None, ax: Axes | None = None, *, number: int = -1) -> Axes:
     """Draw one of the embeddings that a fit has stored, by default the last; colours are those of the final clusters.
 
     The model must have been fitted with `advanced=Advanced(keep_embeddings=True)`. Its `embeddings_` are those before

@@ -15,28 +15,14 @@ IQR_OF_NORMAL = 1.349  # interquartile range of a normal distribution, in standa
 
 @dataclass(frozen=True)
 class Profile:
-    """What the clusters have in a column of numbers; of a column of categories, each category has a profile.
+    """What the clusters have in a column of numbers, or in a category, by the rows that have a value in it."""
 
-    Attributes
-    ----------
-    name : str
-        The column, or the category as "column = category".
-    explained : float
-        The share of the column's variance that the clusters explain.
-    missing : float
-        The share of the rows that have no value; all other figures are those of the rows that have one.
-    overall, texts : str and list of str
-        The median of all rows, and of each cluster that has rows, in the units of the data; or the share of rows.
-    deviations : ndarray of shape (n_found,)
-        The differences between each cluster and all rows, in standard deviations.
-    """
-
-    name: str
-    explained: float
-    missing: float
-    overall: str
-    texts: list[str]
-    deviations: Floats
+    name: str  # of the column, or "column = category"
+    explained: float  # share of the column's variance that the clusters explain
+    missing: float  # share of the rows that have no value
+    overall: str  # median of all rows in the units of the data, or share of rows
+    texts: list[str]  # the same for each cluster that has rows
+    deviations: Floats  # differences between each cluster and all rows, in standard deviations
 
 
 def profiles(rows: Sample, features: Sequence[Feature], importance: Floats, max_profiles: int) -> list[Profile]:

@@ -26,10 +26,10 @@ except ImportError as error:
     raise ImportError(message) from error
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Labels
+from knet.arrays import AnyArray, Labels, RowsLike
 from knet.estimator import KNet
 from knet.explore.features import describe_columns, importance
 from knet.explore.rules import find_rules
@@ -52,7 +52,7 @@ class ReportOptions(TypedDict, total=False):
     """The options of `KNet.report`; see `report`."""
 
     target: ArrayLike | None
-    ids: Sequence[Any] | None
+    ids: Sequence[object] | None
     source: str
     command: str | None
     n_refits: int
@@ -62,11 +62,11 @@ class ReportOptions(TypedDict, total=False):
 
 def report(
     model: KNet,
-    X: Any,
+    X: RowsLike,
     path: str | os.PathLike[str],
     *,
     target: ArrayLike | None = None,
-    ids: Sequence[Any] | None = None,
+    ids: Sequence[object] | None = None,
     source: str = "the data",
     command: str | None = None,
     labels: ArrayLike | None = None,
@@ -127,11 +127,11 @@ def _facts(
     model: KNet,
     rows: Sample,
     sizes: Labels,
-    target: NDArray[Any] | None,
-    ids: list[Any] | None,
+    target: AnyArray | None,
+    ids: list[object] | None,
     stability: Stability | None,
     random_state: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what the template shows about the rows, by the names that it uses."""
     proba, scores = model.predictor_.memberships(rows.X), model.predictor_.familiarity(rows.X)
     features, certainty = describe_columns(model, rows.X), proba.max(1)
@@ -187,7 +187,7 @@ def _pictures(model: KNet, rows: Sample, random_state: int) -> dict[str, list[Ma
         }
 
 
-def _picture(plot: Plot, *rows: Any, size: tuple[float, float] = (4.8, 3.6), **options: Any) -> Markup:
+def _picture(plot: Plot, *rows: object, size: tuple[float, float] = (4.8, 3.6), **options: Any) -> Markup:
     """Return a figure as an image in HTML, of a size in inches and without a background: the page has one."""
     figure, file = Figure(figsize=size, layout="constrained"), BytesIO()
     ax = plot(*rows, ax=figure.subplots(), **options)
@@ -196,7 +196,7 @@ def _picture(plot: Plot, *rows: Any, size: tuple[float, float] = (4.8, 3.6), **o
     return Markup('<img src="data:image/svg+xml;base64,{}" alt="{}">').format(content, ax.get_label())  # escapes both
 
 
-def _render(**facts: Any) -> str:
+def _render(**facts: object) -> str:
     """Return the page as text."""
     folder = files("knet.show")
     script, css = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))

@@ -2,16 +2,16 @@
 
 import hashlib
 import json
-from typing import Any
 
 import numpy as np
 
-from knet.arrays import Floats, Labels
+from knet.arrays import Floats, Labels, RowsLike
 from knet.estimator import KNet
 from knet.explore.samples import Sample
 from knet.explore.stability import Stability
 from knet.model.certainty import DOUBTFUL
 from knet.model.file import versions
+from knet.parameters import Params
 from knet.rows.dense import dense_rows
 from knet.rows.kinds import count_rows, take_rows
 from knet.show.profiles import percent
@@ -92,7 +92,7 @@ def _has_start(model: KNet) -> bool:
     return bool(getattr(model, "selection_", None))
 
 
-def reproduce(model: KNet, X: Any, command: str | None) -> str:
+def reproduce(model: KNet, X: RowsLike, command: str | None) -> str:
     """Return what a reader needs to repeat the fit, as lines of text."""
     params = _plain(model.get_params(deep=False))
     advanced = {} if model.advanced is None else _plain(model.advanced.get_params())
@@ -109,7 +109,7 @@ def reproduce(model: KNet, X: Any, command: str | None) -> str:
     return "\n".join(lines)
 
 
-def fingerprint(model: KNet, X: Any) -> str:
+def fingerprint(model: KNet, X: RowsLike) -> str:
     """Return the shape of X and a hash of its values, of at most `HASHED_ROWS` rows at equal steps.
 
     The hash is the SHA-256 of the rows ``np.linspace(0, n - 1, min(n, 10_000)).astype(int)``, as float64 in C order.
@@ -122,7 +122,7 @@ def fingerprint(model: KNet, X: Any) -> str:
     return f"{n_rows} x {model.n_features_in_}; SHA-256 of {hashed} as float64: {digest.hexdigest()}"
 
 
-def _plain(params: dict[str, Any]) -> dict[str, Any]:
+def _plain(params: Params) -> Params:
     """Return the parameters that text can show: numbers, strings, tuples and None."""
     kinds = (str, int, float, tuple, type(None))
     return {name: value for name, value in params.items() if isinstance(value, kinds) and name != "advanced"}

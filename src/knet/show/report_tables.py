@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.cluster import contingency_matrix
 
-from knet.arrays import Floats, Labels
+from knet.arrays import AnyArray, Floats, Labels
 from knet.explore.features import Feature
 from knet.explore.rules import Rule
 from knet.explore.samples import Sample
@@ -70,7 +69,7 @@ class Agreement:
 class RowNames:
     """What the rows are called, and their values in the columns that the clusters explain best."""
 
-    def __init__(self, rows: Sample, features: Sequence[Feature], importance: Floats, ids: Sequence[Any] | None):
+    def __init__(self, rows: Sample, features: Sequence[Feature], importance: Floats, ids: Sequence[object] | None):
         self.rows, self.ids = rows, ids
         self.features = [features[j] for j in np.argsort(-importance, kind="stable")[:ROW_COLUMNS]]
 
@@ -146,7 +145,7 @@ def unfamiliar_rows(names: RowNames, scores: NDArray[np.floating]) -> list[Liste
     return [names.listed(int(i), percent(float(relative[i]))) for i in order if relative[i] < FAMILIAR]
 
 
-def agreement(rows: Sample, target: NDArray[Any] | None) -> Agreement | None:
+def agreement(rows: Sample, target: AnyArray | None) -> Agreement | None:
     """Compare the clusters with known labels; the table lists the largest classes, at most `MAX_CLASSES`."""
     if target is None:
         return None

@@ -1,12 +1,11 @@
 """The map of rows: what the report's script draws on canvases, so that a reader can point at a row."""
 
 import base64
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import Floats
+from knet.arrays import AnyArray, Floats
 from knet.estimator import KNet
 from knet.show.planes import describe_projection, identical_rows, row_plane
 from knet.show.report_tables import RowNames
@@ -27,14 +26,14 @@ CORNERS: tuple[tuple[tuple[float, float], ...], ...] = (
 
 def row_map(
     model: KNet, names: RowNames, random_state: int, *, with_certainty: bool = True
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[dict[str, object], dict[str, str]]:
     """Return the data of the page's script, ready for JSON with arrays as base64 text, and a note on each view."""
     rows = names.rows.thin(MAP_ROWS, random_state)
     n_clusters = len(np.unique(rows.labels))
     data = describe_projection(model, *row_plane(rows.scaled, n_clusters))
     views = {"data": data, "embedding": row_plane(rows.Psi, n_clusters)}
     copies = identical_rows(rows.scaled)
-    drawn = {
+    drawn: dict[str, object] = {
         "corners": CORNERS,
         "labels": _encoded(rows.labels.astype("<u2")),
         "rows": [names.name(int(row)) for row in rows.rows],
@@ -57,6 +56,6 @@ def quantized(points: Floats) -> NDArray[np.uint16]:
     return short
 
 
-def _encoded(array: NDArray[Any]) -> str:
+def _encoded(array: AnyArray) -> str:
     """Return the bytes of an array as base64 text."""
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()

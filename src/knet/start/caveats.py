@@ -5,7 +5,6 @@ Each function returns messages, at most one per finding; `KNet.fit` warns with t
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from sklearn.tree import DecisionTreeClassifier
 
-from knet.arrays import Floats, Labels, row_blocks
+from knet.arrays import Floats, Labels, Rows, row_blocks
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.prepare.preparation import Preparation
-from knet.rows.dense import DenseRows, Rows
+from knet.rows.dense import DenseRows
 from knet.rows.index_columns import looks_like_index
 from knet.rows.kinds import quoted, some
 from knet.start.candidates import GRAPH_NEIGHBORS, SAMPLE_ROWS, Pool
@@ -166,7 +165,7 @@ def deciding_column(X: Floats, labels: Labels, names: Sequence[str] | None) -> l
     return []
 
 
-def index_columns(X: Any, names: Sequence[str] | None) -> list[str]:
+def index_columns(X: Rows, names: Sequence[str] | None) -> list[str]:
     """Return a message for columns of whole numbers that count the rows, in order or shuffled, or grow in every row."""
     seen = np.asarray(X[:INDEX_ROWS])
     if seen.shape[1] < 2:

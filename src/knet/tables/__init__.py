@@ -6,7 +6,7 @@ transformer for DataFrames, is imported when it is first used.
 Imports `arrays`, `exceptions`, `files` and `rows`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from knet.tables.recipe import Recipe
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Recipe"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import `Recipe`, with Arrow and scikit-learn, when it is asked for."""
     if name == "Recipe":
         from knet.tables.recipe import Recipe

@@ -1,14 +1,14 @@
 """Table files with typed columns: Parquet, Feather, NPY and NPZ."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as pa_feather
 import pyarrow.parquet as pa_parquet
+from numpy.lib.npyio import NpzFile
 
-from knet.arrays import row_blocks
+from knet.arrays import AnyArray, row_blocks
 from knet.rows.vectors import vector_rows
 from knet.tables.formats import OpenTable
 
@@ -82,7 +82,7 @@ def _vector_widths(schema: pa.Schema, read: Read) -> dict[int, int]:
 
 def _flatten(table: pa.Table, widths: Mapping[int, int], first_row: int) -> pa.Table:
     """Return a table in which each column of vectors is replaced by one column per number."""
-    columns: list[Any] = []
+    columns: list[pa.Array] = []
     for j, column in enumerate(table.columns):
         if j in widths:
             try:
@@ -95,26 +95,21 @@ def _flatten(table: pa.Table, widths: Mapping[int, int], first_row: int) -> pa.T
     return pa.table(columns, names=[str(j) for j in range(len(columns))])
 
 
-def _read_array(path: str) -> Any:
-    """Return the two-dimensional array of a NumPy file; rows of a large NPY file stay on disk."""
+def _read_array(path: str) -> AnyArray:
+    """Return the two-dimensional array of numbers of a NumPy file; rows of a large NPY file stay on disk."""
     try:
-        return _two_dimensional(np.load(path, mmap_mode="r", allow_pickle=False), path)
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(loaded, NpzFile):
+            with loaded as file:
+                wanted = [name for name in file.files if file[name].ndim == 2]
+                if len(wanted) != 1 and "X" not in wanted:
+                    raise ValueError(f"{path} must hold one two-dimensional array, or one named X. Found {file.files}.")
+                loaded = file["X" if "X" in wanted else wanted[0]]
     except (OSError, ValueError):
         raise
     except Exception as error:  # NumPy raises errors of many types for a damaged file
         raise ValueError(f"{path} is not a NumPy file, or it is damaged: {error}") from error
-
-
-def _two_dimensional(loaded: Any, path: str) -> Any:
-    """Return the two-dimensional array of numbers in a loaded file."""
-    if isinstance(loaded, np.ndarray):
-        array: Any = loaded
-    else:
-        with loaded:
-            wanted = [name for name in loaded.files if loaded[name].ndim == 2]
-            if len(wanted) != 1 and "X" not in wanted:
-                raise ValueError(f"{path} must hold one two-dimensional array, or one named X. Found {loaded.files}.")
-            array = loaded["X" if "X" in wanted else wanted[0]]
+    array: AnyArray = loaded
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(f"{path} must hold a two-dimensional array of numbers. Got {array.dtype} of {array.shape}.")
     return array

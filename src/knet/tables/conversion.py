@@ -5,21 +5,23 @@ way. `knet.tables.Recipe` is the transformer of scikit-learn that learns one fro
 """
 
 import difflib
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from types import UnionType
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from knet.arrays import Json
 from knet.exceptions import ModelFileError
 from knet.rows.kinds import some
 from knet.tables.cells import ALL_DATE_FORMS, MISSING, Column, without
 from knet.tables.dialect import Dialect
-from knet.tables.stored import restore
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 OTHER = "(other)"  # the category of rare values
@@ -60,7 +62,7 @@ class Conversion:
         """Return the conversion of a model that was fitted without one: its columns, as numbers."""
         return cls(tuple(Column(name, "number") for name in names))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return the conversion as data for a JSON file."""
         return asdict(self)
 
@@ -121,16 +123,15 @@ def _one_hot(values: pa.ChunkedArray, column: Column, unseen: Counter[str] | Non
     return out
 
 
-def kind_of(type_: Any) -> str:
+def kind_of(type_: pa.DataType) -> str:
     """Return what a column of this Arrow type holds: number, flag, category, date or other."""
     types = pa.types
     if types.is_boolean(type_):
         return "flag"
     if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_) or types.is_null(type_):
         return "number"
-    if types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_):
-        return "category"
-    if types.is_dictionary(type_):
+    is_text = types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
+    if is_text or types.is_dictionary(type_):
         return "category"
     return "date" if types.is_date(type_) or types.is_timestamp(type_) else "other"
 
@@ -155,6 +156,44 @@ def to_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def count_missing(values: pa.ChunkedArray, kind: str) -> int:
     """Return how many values are missing or NaN."""
     return int(to_text(values).null_count if kind == "category" else np.isnan(to_numbers(values, kind)).sum())
+
+
+def restore(kind: Any, data: Any, name: str = "it") -> Any:
+    """Return JSON as the type `kind`: a dataclass, tuple[X, ...], X | None, str, bool, int or float; or raise an error.
+
+    Examples
+    --------
+    >>> restore(tuple[str, ...], ["a", "b"])
+    ('a', 'b')
+    """
+    inner = [argument for argument in get_args(kind) if argument not in (type(None), ...)]
+    if get_origin(kind) is UnionType:
+        return None if data is None else restore(inner[0], data, name)
+    if get_origin(kind) is tuple and isinstance(data, list | tuple):
+        return tuple(restore(inner[0], item, f"an item of {name}") for item in data)
+    if is_dataclass(kind) and isinstance(data, dict):
+        hints = get_type_hints(kind)
+        if data.keys() != hints.keys():
+            raise ValueError(f"{name} must have exactly the entries {', '.join(hints)}.")
+        return kind(**{own: restore(hint, data[own], repr(own)) for own, hint in hints.items()})  # type: ignore[operator]
+    value = float(data) if kind is float and type(data) is int else data
+    if type(value) is not kind or (kind is float and not math.isfinite(value)):
+        raise ValueError(f"{name} must be of type {getattr(kind, '__name__', kind)}. Got {str(data)[:40]!r} instead.")
+    return value
+
+
+def describe_unseen(counts: Mapping[str, int]) -> list[str]:
+    """Return a sentence on each column in which rows have categories that were not seen in training."""
+    rows = {name: "1 row has" if count == 1 else f"{count:,} rows have" for name, count in counts.items()}
+    unseen = "that was not seen in training; it is encoded as zeros."
+    return [f"{some_rows} a value in {name!r} {unseen}" for name, some_rows in rows.items()]
+
+
+def check_names(names: Iterable[str | None], present: Sequence[str], where: str = "the table") -> None:
+    """Raise an error if a table does not have these columns; None is no name."""
+    for name in names:
+        if name is not None and name not in present:
+            raise ValueError(f"There is no column {name!r} in {where}.{near_miss(name, present)}")
 
 
 def near_miss(name: str, present: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from itertools import islice
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 RECORDS = 200  # records that are looked at
 THOUSANDS = (".", ",", "'", " ", "\u00a0", "\u202f", "\u2019")
+ANY_NUMBER = re.compile(r"[-+]?(\d+([.,' ]\d{3})*([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?")  # in some dialect
 QUOTES, DECIMALS = ('"', "'"), (".", ",")
 BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 WINDOWS = "cp1252"
@@ -225,7 +226,7 @@ def _choose_separator(text: str, complete: bool, separators: Sequence[str], usua
         if records and len(records[0]) > 1:
             equal = sum(len(record) == len(records[0]) for record in records) / len(records)
             cells = [cell.strip() for record in records for cell in record]
-            numbers = sum(_is_any_number(cell) for cell in cells) / len(cells)
+            numbers = sum(ANY_NUMBER.fullmatch(cell) is not None for cell in cells) / len(cells)
             scores[sep] = (round(equal, 2), round(numbers, 2), sep == usual)
     if scores:
         return max(scores, key=lambda sep: scores[sep])
@@ -233,11 +234,6 @@ def _choose_separator(text: str, complete: bool, separators: Sequence[str], usua
         sep for sep in (usual, *separators) if all(len(record) == 1 for record in _records(text, sep, '"', True)[0])
     )
     return next(absent, usual)  # a single column, whose cells may contain other separators
-
-
-def _is_any_number(text: str) -> bool:
-    """Return whether a cell is a number in some dialect."""
-    return re.fullmatch(r"[-+]?(\d+([.,' ]\d{3})*([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?", text) is not None
 
 
 def _choose_quote(text: str, sep: str) -> str:

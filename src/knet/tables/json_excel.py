@@ -6,17 +6,20 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
 from functools import lru_cache, reduce
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING
 from xml.parsers import expat
 
 import pyarrow as pa
 
+from knet.arrays import Json
 from knet.tables.dialect import Dialect, TextOptions, has_header
 from knet.tables.formats import OpenTable
 from knet.tables.text import TextStream
+
+if TYPE_CHECKING:
+    from python_calamine import CalamineSheet
 
 ROWS_AT_A_TIME = 16_384
 FIRST_ROWS = 1000  # of JSON, whose fields are the columns
@@ -26,7 +29,7 @@ MAX_CELLS = 2**24  # of a sheet: from its first to its last row and column
 MAX_XML = 2**30  # bytes of a workbook, decompressed
 
 
-def to_cell(value: Any) -> str:
+def to_cell(value: object) -> str:
     """Return a Python value as the text that a CSV would have; None is the empty text.
 
     Examples
@@ -36,13 +39,7 @@ def to_cell(value: Any) -> str:
     """
     if value is None or value != value:  # NaN, NaT
         return ""
-    if isinstance(value, str | float):
-        return str(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ")
-    return value.isoformat() if isinstance(value, date) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _tables(rows: Iterator[Sequence[str]]) -> Iterator[pa.Table]:
@@ -73,7 +70,7 @@ def open_json(stream: TextStream, suffix: str, options: TextOptions) -> OpenTabl
     return OpenTable(names, lambda positions: _tables(cells(positions)), stream.share_read, stream.close, dialect)
 
 
-def _whole_json(stream: TextStream) -> Iterable[Mapping[str, Any]]:
+def _whole_json(stream: TextStream) -> Iterable[Mapping[str, Json]]:
     """Return the rows of a JSON file; one object per line is allowed in spite of the name."""
     while not stream.is_complete:
         stream.read_more()
@@ -93,7 +90,7 @@ def _lines(stream: TextStream) -> Iterator[str]:
         yield from block.removesuffix("\n").split("\n")
 
 
-def _json_lines(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+def _json_lines(lines: Iterable[str]) -> Iterator[Mapping[str, Json]]:
     """Yield one object per line."""
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -103,7 +100,7 @@ def _json_lines(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
             yield row
 
 
-def _decode(text: str, what: str) -> tuple[Any, str]:
+def _decode(text: str, what: str) -> tuple[Json, str]:
     """Return the JSON value at the beginning of a text, and the first characters that follow it."""
     text = text.strip()
     if sum(map(text.count, ",[{")) > MAX_VALUES:  # each value follows one of these
@@ -120,7 +117,7 @@ def _decode(text: str, what: str) -> tuple[Any, str]:
     return found, text[end : end + 10]
 
 
-def _rows_of(found: Any) -> Iterable[Mapping[str, Any]]:
+def _rows_of(found: Json) -> Iterable[Mapping[str, Json]]:
     """Return the rows of a JSON value: a list of objects, or one list or object of values per column."""
     if isinstance(found, list) and all(isinstance(row, dict) for row in found):
         return found
@@ -149,7 +146,9 @@ def open_excel(path: str, options: TextOptions) -> OpenTable:
         nonlocal n_read
         for row in sheet.iter_rows():
             n_read += 1
-            if any(found := [_excel_cell(value) for value in row]):
+            # Excel stores whole numbers as floats too.
+            values = (int(value) if isinstance(value, float) and value.is_integer() else value for value in row)
+            if any(found := [to_cell(value) for value in values]):
                 yield found
 
     rows = cells()
@@ -166,12 +165,7 @@ def open_excel(path: str, options: TextOptions) -> OpenTable:
     return OpenTable(names, tables, lambda: n_read / max(1, sheet.height), dialect=dialect, recognised=recognised)
 
 
-def _excel_cell(value: Any) -> str:
-    """Return a cell of a sheet as text; Excel stores whole numbers as floats too."""
-    return to_cell(int(value) if isinstance(value, float) and value.is_integer() else value)
-
-
-def _first_sheet(path: str) -> tuple[Any, int]:
+def _first_sheet(path: str) -> "tuple[CalamineSheet, int]":
     """Return the first sheet of a workbook, and the number of sheets."""
     try:
         from python_calamine import CalamineWorkbook

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from knet.rows.index_columns import MIN_INDEX_ROWS, counts_rows
 from knet.rows.kinds import some
 from knet.tables.cells import ISO, Column, code_of, convert, describe_wrong, infer, is_ambiguous, remedy
-from knet.tables.conversion import OTHER, Conversion, count_missing, kind_of, near_miss, to_numbers, to_text
+from knet.tables.conversion import OTHER, Conversion, check_names, count_missing, kind_of, to_numbers, to_text
 from knet.tables.dialect import Dialect
 
 MAX_LEVELS = 100  # categories per column
@@ -22,10 +22,7 @@ MIN_PRESENT = 0.05  # a column with values in fewer rows is almost empty
 
 @dataclass(frozen=True)
 class Advice:
-    """How the user's choices are called in messages, and the number of the first row.
-
-    `command` is what the user has written, and `joined` says how the choices that it lacks are added.
-    """
+    """What the user has written, how choices are called in messages, and the number of the first row."""
 
     command: str = "knet fit"
     one_hot: str = "--one-hot"
@@ -168,9 +165,7 @@ def _repeated_ids(ids: Sequence[str], table: pa.Table) -> list[str]:
 
 def feature_names(present: Sequence[str], choices: Choices) -> list[str]:
     """Return the columns to use, in the order of the file."""
-    for name in (*choices.columns, *choices.drop, *choices.ids, choices.target, choices.weight):
-        if name is not None and name not in present:
-            raise ValueError(f"There is no column {name!r} in this table.{near_miss(name, present)}")
+    check_names((*choices.columns, *choices.drop, *choices.ids, choices.target, choices.weight), present)
     left_out = {*choices.drop, *choices.ids, choices.target, choices.weight}
     names = [name for name in present if name not in left_out and (not choices.columns or name in choices.columns)]
     if not names:
@@ -214,12 +209,10 @@ def _text_or_numbers(name: str, values: pa.ChunkedArray, choices: Choices, diale
 
 def _leave_out(found: dict[str, Found], choices: Choices) -> list[str]:
     """Remove columns that are no features, and return why."""
-    notes = []
-    for name, item in list(found.items()):
-        if reason := _reason_to_leave_out(item, choices):
-            notes.append(reason)
-            del found[name]
-    return notes
+    reasons = {name: reason for name, item in found.items() if (reason := _reason_to_leave_out(item, choices))}
+    for name in reasons:
+        del found[name]
+    return list(reasons.values())
 
 
 def _reason_to_leave_out(found: Found, choices: Choices) -> str:

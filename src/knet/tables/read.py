@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -23,25 +22,12 @@ OPTIONS_USED = {".xlsx": ("na", "header"), ".json": ("na",), ".jsonl": ("na",)} 
 
 
 class Source(AbstractContextManager["Source"]):
-    """An open table file: its column names are read at once, its rows on request and only once.
+    """An open table file, or CSV on standard input ("-"): its column names are read at once, its rows once, on request.
 
-    Parameters
-    ----------
-    path : str
-        The file, or "-" for CSV on standard input.
-    options : TextOptions, optional
-        What is known about the dialect of a text file; the rest is recognised.
-    groups : tuple of int, optional
-        First row group of a Parquet file to read, and the one after the last; all by default.
-
-    Attributes
-    ----------
-    names, renamed, unnamed : list of str
-        The column names; those that differ from the file because they are repeated, or missing there.
-    dialect : Dialect or None
-        The dialect of a file whose cells are text (`is_text`), so that the types of the columns have to be inferred.
-    recognised : str
-        What was recognised and differs from a plain CSV, for a message; empty if nothing does.
+    `options` are what is known about the dialect of a text file; the rest is recognised. `groups` are the first row
+    group of a Parquet file to read, and the one after the last. Of the column `names`, those `renamed` are repeated in
+    the file, and those `unnamed` are missing there. A file whose cells are text (`is_text`) has a `dialect`;
+    `recognised` says what differs from a plain CSV.
     """
 
     def __init__(self, path: str, options: TextOptions | None = None, *, groups: tuple[int, int] | None = None) -> None:
@@ -54,7 +40,7 @@ class Source(AbstractContextManager["Source"]):
             self.file = _open(path, self.suffix, options or TextOptions(), groups)
             n_columns = len(self.file.names)
             if not 0 < n_columns <= MAX_COLUMNS:
-                self.close()
+                self.file.close()
                 limit = f"a table may have at most {MAX_COLUMNS:,}. Pass an array to knet.KNet in Python instead."
                 raise ValueError(f"{self.label} {f'has {n_columns:,} columns; {limit}' if n_columns else 'is empty.'}")
         self.dialect, self.recognised = self.file.dialect, self.file.recognised
@@ -62,18 +48,9 @@ class Source(AbstractContextManager["Source"]):
         self.unnamed = [f"unnamed_{j}" for j, name in enumerate(self.file.names) if not name]
         self.names, self.renamed = _unique([name or f"unnamed_{j}" for j, name in enumerate(self.file.names)])
 
-    def __exit__(self, *error: Any) -> None:
-        """Close the file."""
-        self.close()
-
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the file; standard input stays open."""
         self.file.close()
-
-    @property
-    def share_read(self) -> float | None:
-        """Return the share of the file that has been read, from 0 to 1; None if it is unknown."""
-        return self.file.share_read()
 
     def read(self, types: Mapping[str, Column] | None = None) -> pa.Table:
         """Return all rows; the cells of a text file stay text, except for the columns in `types`."""
@@ -83,14 +60,8 @@ class Source(AbstractContextManager["Source"]):
                 raise ValueError(f"{self.label} has no rows.")
             return self._typed(pa.concat_tables(batches).rename_columns(self.names), types or {}, 1)
 
-    def batches(self, types: Mapping[str, Column]) -> Iterator[pa.Table]:
-        """Yield the columns named in `types` as tables of bounded size; a text file is read as these types."""
-        return (typed for typed, _ in self.batches_and_cells(types, ()))
-
-    def batches_and_cells(
-        self, types: Mapping[str, Column], keep: Sequence[str]
-    ) -> Iterator[tuple[pa.Table, pa.Table]]:
-        """Yield tables as `batches` does, each with the columns in `keep` as they are in the file."""
+    def batches(self, types: Mapping[str, Column], keep: Sequence[str] = ()) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Yield tables of bounded size: the columns named in `types`, as these types, and `keep` as in the file."""
         first_row, places = 1, {name: j for j, name in enumerate(self.names)}
         names = list(dict.fromkeys([*types, *keep]))
         with _named(self.label):
@@ -120,19 +91,14 @@ def _open(path: str, suffix: str, options: TextOptions, groups: tuple[int, int] 
     options.check()
     if suffix not in READ_TEXT:
         options.check_format(suffix, OPTIONS_USED.get(suffix, ()))
-    if suffix in (*READ_TEXT, *READ_JSON):
-        return _open_stream(path, suffix, options)
     if suffix == ".xlsx":
         from knet.tables.json_excel import open_excel
 
         return open_excel(path, options)
-    from knet.tables.binary import open_binary
+    if suffix not in (*READ_TEXT, *READ_JSON):
+        from knet.tables.binary import open_binary
 
-    return open_binary(path, suffix, groups)
-
-
-def _open_stream(path: str, suffix: str, options: TextOptions) -> OpenTable:
-    """Open a text or JSON file; it is closed if an error is raised."""
+        return open_binary(path, suffix, groups)
     from knet.tables.text import TextStream, open_text
 
     stream = TextStream(path, options.encoding)
@@ -149,20 +115,16 @@ def _open_stream(path: str, suffix: str, options: TextOptions) -> OpenTable:
 
 def _unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the names with repeated ones numbered (a, a.1, a.2), and the new names."""
-    seen: Counter[str] = Counter()
-    taken, unique, renamed = set(names), [], []
+    seen, taken, unique = Counter[str](), set(names), list[str]()
     for name in names:
         candidate = name
         while seen[name] and candidate in taken:
             candidate = f"{name}.{seen[name]}"
             seen[name] += 1
-        if candidate != name:
-            renamed.append(candidate)
-            taken.add(candidate)
-        else:
-            seen[name] = 1
+        seen[name] = seen[name] or 1
+        taken.add(candidate)
         unique.append(candidate)
-    return unique, renamed
+    return unique, [new for new, old in zip(unique, names, strict=True) if new != old]
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from knet.arrays import Json, RowsLike
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.rows.kinds import admit, table_kind
 from knet.tables.cells import convert, describe_wrong
-from knet.tables.conversion import Conversion
+from knet.tables.conversion import Conversion, describe_unseen
 from knet.tables.dialect import Dialect
 from knet.tables.json_excel import to_cell
 from knet.tables.learn import PYTHON, Choices, learn
@@ -89,7 +90,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         self.auto = auto
 
     @classmethod
-    def from_json(cls, data: dict[str, Any], n_features: int | None = None) -> Self:
+    def from_json(cls, data: dict[str, Json], n_features: int | None = None) -> Self:
         """Return a fitted recipe from the output of `to_json`, for example from ``knet.load(path).extra_["table"]``.
 
         With `n_features`, the data are checked first: they have to make so many columns.
@@ -109,35 +110,19 @@ class Recipe(TransformerMixin, BaseEstimator):
         kept.recipe = self
         return kept
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """Return what was learned as data for a JSON file; ``model.save(path, recipe=recipe)`` stores it."""
         check_is_fitted(self)
         return self.conversion_.to_json()
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the columns and categories of a table.
+    def fit(self, X: RowsLike, y: object = None) -> Self:
+        """Learn the columns and categories of a table: a pandas or polars DataFrame, an Arrow table, or a 2-d array.
 
-        Parameters
-        ----------
-        X : DataFrame or pyarrow.Table
-            A pandas or polars DataFrame, an Arrow table, or a two-dimensional array.
-        y : ignored
-            Present by convention.
-
-        Returns
-        -------
-        self : Recipe
-            The fitted recipe.
+        `y` is ignored, present by convention.
         """
         table, text = _to_arrow(X)
-        choices = Choices(
-            columns=tuple(self.columns or ()),
-            drop=tuple(self.drop or ()),
-            one_hot=self.one_hot,
-            dates=self.dates,
-            auto=self.auto,
-            advice=PYTHON,
-        )
+        columns, drop = tuple(self.columns or ()), tuple(self.drop or ())
+        choices = Choices(columns, drop, one_hot=self.one_hot, dates=self.dates, auto=self.auto, advice=PYTHON)
         learned = learn(table, choices, text, self._dialect if text else None)
         for note in learned.notes:
             warn_user(note[0].upper() + note[1:], KNetDataWarning)
@@ -146,7 +131,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(table.column_names)
         return self
 
-    def transform(self, X: Any) -> "Converted":
+    def transform(self, X: RowsLike) -> "Converted":
         """Return the rows as numbers, of shape (n_samples, number of output columns).
 
         A model that is fitted on them keeps the recipe: its methods, and those of its file, then accept tables like X.
@@ -162,18 +147,15 @@ class Recipe(TransformerMixin, BaseEstimator):
                 columns[column.name] = cells.values
         unseen = Counter[str]()
         rows = self.conversion_.apply(pa.table(columns), unseen)
-        for name, count in unseen.items():
-            what = "1 row has" if count == 1 else f"{count:,} rows have"
-            warn_user(
-                f"{what} a value in {name!r} that was not seen in training; it is encoded as zeros.", KNetDataWarning
-            )
+        for note in describe_unseen(unseen):
+            warn_user(note, KNetDataWarning)
         return self.keep(rows)
 
     @property
     def _dialect(self) -> Dialect:
         return Dialect(na=tuple(self.na or ()))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: `name`, or `name=value` for each category."""
         check_is_fitted(self)
         return np.array(self.conversion_.outputs, dtype=object)
@@ -185,7 +167,7 @@ class Recipe(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _to_arrow(X: Any) -> tuple[pa.Table, list[str]]:
+def _to_arrow(X: RowsLike) -> tuple[pa.Table, list[str]]:
     """Return a table in memory as an Arrow table, and its columns of mixed Python values, which become text cells.
 
     The columns of an array are called x0, x1, ...
@@ -203,7 +185,7 @@ def _to_arrow(X: Any) -> tuple[pa.Table, list[str]]:
     return pa.table({f"x{j}": np.ascontiguousarray(column) for j, column in enumerate(rows.T)}), []
 
 
-def _from_pandas(X: Any) -> tuple[pa.Table, list[str]]:
+def _from_pandas(X: RowsLike) -> tuple[pa.Table, list[str]]:
     """Return a pandas DataFrame as an Arrow table; columns of mixed objects become text cells."""
     names = [str(name) for name in X.columns]
     if repeated := [name for name, count in Counter(names).items() if count > 1]:

@@ -15,13 +15,8 @@ def printable(text: str, allowed: frozenset[str] = frozenset()) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(
-        character if character.isprintable() or character in allowed else _escaped(character) for character in text
-    )
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    shown = (letter if letter.isprintable() or letter in allowed else repr(letter)[1:-1] for letter in text)
+    return "".join(shown)
 
 
 class TerminalWriter:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from knet.arrays import AnyArray
 from knet.files import check_new, whole_file
 from knet.rows.vectors import vector_rows
 
@@ -17,7 +17,7 @@ ROWS_AT_A_TIME = 8192
 
 def read_vectors(
     path: str | os.PathLike[str], column: str, out: str | os.PathLike[str] | None = None, *, overwrite: bool = False
-) -> NDArray[Any]:
+) -> AnyArray:
     """Read the vectors of a Parquet file as an array, block by block: nothing is in memory twice.
 
     Parameters
@@ -56,5 +56,5 @@ def read_vectors(
             raise ValueError(f"{os.fspath(path)} has no rows.")
         if temporary is not None:
             rows.flush()
-    array: NDArray[Any] = rows if out is None else np.load(out, mmap_mode="r+")
+    array: AnyArray = rows if out is None else np.load(out, mmap_mode="r+")
     return array

@@ -6,7 +6,6 @@ import os
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from knet.arrays import AnyArray
 from knet.files import whole_file
 from knet.tables.formats import DELIMITERS, check_suffix
 from knet.tables.terminal import TerminalWriter
@@ -43,16 +43,15 @@ class Sink:
 
     def write(self, table: pa.Table) -> None:
         """Write the next rows."""
-        if self.writer is not None:
-            self.kept.append(table)
-            if sum(map(len, self.kept)) >= GROUP_ROWS:
-                self._write_group()
-        elif self.suffix in DELIMITERS:
+        if self.suffix in DELIMITERS:
             self.handle.write(_csv_bytes(table, DELIMITERS[self.suffix]))
-        else:
-            self.kept.append(table)
-            if self.suffix == ".xlsx" and sum(map(len, self.kept)) > MAX_ROWS:
-                raise ValueError(f"A sheet can hold {MAX_ROWS:,} rows. Write .csv or .parquet instead.")
+            return
+        self.kept.append(table)
+        n_kept = sum(map(len, self.kept))
+        if self.writer is not None and n_kept >= GROUP_ROWS:
+            self._write_group()
+        if self.suffix == ".xlsx" and n_kept > MAX_ROWS:
+            raise ValueError(f"A sheet can hold {MAX_ROWS:,} rows. Write .csv or .parquet instead.")
 
     def close(self) -> None:
         """Finish the file."""
@@ -79,8 +78,8 @@ class Sink:
         table = pa.concat_tables(self.kept)
         arrays = {name: _to_array(table[name]) for name in table.column_names}
         if self.suffix == ".npy":
-            values = list(arrays.values())
-            np.save(self.handle, values[0] if len(values) == 1 else np.column_stack(values), allow_pickle=False)
+            columns = list(arrays.values())
+            np.save(self.handle, columns[0] if len(columns) == 1 else np.column_stack(columns), allow_pickle=False)
             return
         with zipfile.ZipFile(self.handle, "w") as archive:  # np.savez allows no column called "file"
             for name, values in arrays.items():
@@ -88,9 +87,9 @@ class Sink:
                     np.lib.format.write_array(member, values, allow_pickle=False)
 
 
-def _to_array(column: pa.ChunkedArray) -> Any:
+def _to_array(column: pa.ChunkedArray) -> AnyArray:
     """Return a column as an array; text becomes NumPy's own type for text."""
-    array = column.to_numpy()
+    array: AnyArray = column.to_numpy()
     if array.dtype.kind != "O":
         return array
     text = pc.fill_null(column.cast(pa.string()), "")
@@ -118,13 +117,14 @@ def write_batches(batches: Iterator[pa.Table], path: Path | None, *, force: bool
     if path is None:
         return _write_to_stdout(batches)
     suffix = check_suffix(str(path), "write")
-    with new_file(path, force=force) as temporary, open(temporary, "wb") as handle:
+    check_target(path, force=force)
+    with whole_file(path, overwrite=force) as temporary, open(temporary, "wb") as handle:
         return _write_all(batches, path, handle, suffix)
 
 
 def _write_to_stdout(batches: Iterator[pa.Table]) -> int:
     """Write rows to standard output as CSV."""
-    stream: Any = sys.stdout.buffer
+    stream = sys.stdout.buffer
     try:
         n_rows = _write_all(batches, None, TerminalWriter(stream) if sys.stdout.isatty() else stream, ".csv")
         stream.flush()
@@ -148,14 +148,6 @@ def _write_all(batches: Iterator[pa.Table], path: Path | None, handle: Any, suff
     if sink is not None:
         sink.close()
     return n_rows
-
-
-@contextmanager
-def new_file(path: Path, *, force: bool = False) -> Iterator[Path]:
-    """Yield a temporary name for `path`; the file is complete or absent, and replaces another one only with `force`."""
-    check_target(path, force=force)
-    with whole_file(path, overwrite=force) as temporary:
-        yield temporary
 
 
 def check_targets(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = (), *, force: bool) -> None:
@@ -182,5 +174,5 @@ def check_target(path: Path, *, force: bool) -> None:
         raise PermissionError(f"The folder {folder} cannot be written to.")
 
 
-def _numeric(kind: Any) -> bool:
+def _numeric(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))

@@ -7,7 +7,7 @@ import math
 import re
 import zipfile
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import IO
 from xml.sax.saxutils import escape
 
 MAX_ROWS = 2**20 - 1  # of a sheet, below the line with the names
@@ -43,7 +43,7 @@ PARTS = {
 }
 
 
-def write_sheet(handle: IO[bytes], rows: Iterable[Iterable[Any]]) -> None:
+def write_sheet(handle: IO[bytes], rows: Iterable[Iterable[object]]) -> None:
     """Write rows, the first of which has the names of the columns, to a workbook."""
     with zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in PARTS.items():
@@ -55,7 +55,7 @@ def write_sheet(handle: IO[bytes], rows: Iterable[Iterable[Any]]) -> None:
             sheet.write(b"</sheetData></worksheet>")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     """Return a cell; missing values and NaN are empty ones."""
     if value is None or value != value:
         return "<c/>"

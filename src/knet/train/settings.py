@@ -1,15 +1,15 @@
 """The settings of one fit: the checked parameters of KNet, with every "auto" that the rows' values do not decide."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from knet.advanced import Advanced
+from knet.parameters import Params
 from knet.train.algorithm_1 import Iteration, MakeLaplacian, algorithm_1, balanced_lambda, constant_lambda
 from knet.train.host import resolve_device
 from knet.train.laplacians import LAPLACIANS, laplacian
@@ -39,7 +39,7 @@ class Settings:
     alternate: Callable[..., Iterator[Iteration]]  # Algorithm 1
 
     @classmethod
-    def resolve(cls, params: Mapping[str, Any], n_features: int, *, from_partition: bool) -> "Settings":
+    def resolve(cls, params: Params, n_features: int, *, from_partition: bool) -> "Settings":
         """Return the settings of a fit to prepared rows with `n_features` columns."""
         n_clusters, u_update, batch = int(params["n_clusters"]), params["u_update"], params["batch_size"]
         advanced: Advanced = params["advanced"] or Advanced()
