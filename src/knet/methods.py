@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Floats, Rows, RowsLike
+from knet.arrays import Floats, RowsLike
 from knet.model.drift import Drift, drift
 from knet.model.levels import join_clusters
 from knet.model.naming import PLAIN, Naming
@@ -41,7 +41,7 @@ class FurtherMethods:
         """What the model does to columns: "standard", "common" if all are divided by the same number, or "none"."""
         return cast("KNet", self).predictor_.scaling.kind
 
-    def _admit(self, X: RowsLike) -> Rows:
+    def _admit(self, X: RowsLike) -> RowsLike:
         """Return rows as they are, or the numbers of a table if the model has a recipe for it."""
         model = cast("KNet", self)
         check_is_fitted(model)

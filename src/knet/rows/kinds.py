@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from knet.arrays import AnyArray, Rows, RowsLike
+from knet.arrays import AnyArray, Frame, Rows, RowsLike
 from knet.rows.vectors import holds_vectors, vector_rows
 
 # The types of columns of real numbers, in the words of NumPy, pandas, polars and Arrow.
@@ -63,7 +63,7 @@ def is_half(X: RowsLike) -> bool:
     return isinstance(X, np.ndarray) and X.dtype.name in ("float16", "bfloat16")
 
 
-def admit(X: RowsLike, columns: list[str] | None = None) -> Rows:
+def admit(X: RowsLike, columns: list[str] | None = None) -> RowsLike:
     """Return rows as a table, an array or a CSR matrix, or raise if they are not in memory or not sound.
 
     Tensors and columns of vectors become arrays. Of a table, `columns` are taken, if given, in this order. Values and
@@ -86,7 +86,7 @@ def admit(X: RowsLike, columns: list[str] | None = None) -> Rows:
     return vector_rows(X) if holds_vectors(X) else _to_array(X)
 
 
-def _admit_table(X: RowsLike, columns: list[str] | None) -> Rows:
+def _admit_table(X: RowsLike, columns: list[str] | None) -> RowsLike:
     """Return a table with the given columns, or the vectors of its only column."""
     if table_kind(X) == "arrow" and not hasattr(X, "to_batches"):  # scikit-learn sees no names in a record batch
         X = sys.modules["pyarrow"].Table.from_batches([X])
@@ -146,7 +146,7 @@ def count_rows(X: RowsLike) -> int:
     return int(X.shape[0]) if is_sparse(X) else len(X)
 
 
-def take_rows(X: RowsLike, rows: NDArray[np.integer] | slice) -> Rows:
+def take_rows(X: RowsLike, rows: NDArray[np.integer] | slice) -> RowsLike:
     """Return the given rows of an admitted table or array, as the same type; no other row is read."""
     kind = table_kind(X)
     if kind == "pandas":
@@ -156,7 +156,7 @@ def take_rows(X: RowsLike, rows: NDArray[np.integer] | slice) -> Rows:
     return X[rows]
 
 
-def select_columns(X: RowsLike, names: list[str]) -> Rows:
+def select_columns(X: Frame, names: list[str]) -> Frame:
     """Return the columns of a table in the given order, or raise an error that names those that are missing."""
     present = column_names(X)
     missing = [repr(name) for name in names if name not in present]

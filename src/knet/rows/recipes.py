@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from knet.arrays import Json, Rows, RowsLike
+from knet.arrays import Json, RowsLike
 from knet.rows.kinds import admit, column_names, is_collection, table_kind
 
 
@@ -17,7 +17,7 @@ def recipe_of(X: object) -> Any:
 
 def admit_table(
     X: RowsLike, stored: Mapping[str, Json] | None, n_features: int, names: Sequence[str] | None = None
-) -> Rows:
+) -> RowsLike:
     """Return rows as `kinds.admit` does, or the numbers of a table by the recipe that is stored with the model.
 
     A table that lacks columns of the recipe, but has the numbers that the recipe makes of them, gives these.
