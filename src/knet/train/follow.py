@@ -36,6 +36,7 @@ BATCH_ROWS, OWN_BATCH_ROWS = (
 LEARNING_RATE = 1e-2  # at the beginning of a stage; it falls to 0 along a cosine
 WEIGHT_DECAY = 0.1  # share of the learning rate by which a step shrinks the weights of the default network
 MOST_LEFT = 0.5  # a stage also gains if it leaves at most this much of the squared distance of held-out rows
+ENOUGH = 0.002  # share of held-out rows that may get another group: longer training would hardly change a label
 HELD_OUT = 5  # one of so many rows of each group is held out
 MAX_TURNS = 10  # targets are assigned to groups and rotated towards them at most this many times
 REPULSION_STEPS, REPULSION_POWER = 200, 6  # points on a sphere repel each other with a force of 1 / distance^7
@@ -64,14 +65,14 @@ def follow(
         Source of the batches, and of the rows that are held out.
     """
     split = Split.draw(encoder, X, labels, side, generator)
-    averaged = neighbor_shares(labels, near)
-    possible = [averaged]
+    averaged, attempts = neighbor_shares(labels, near), []
     if (averaged.argmax(1) != labels).any():  # otherwise neighbours only say which rows are near a border
-        possible.append(np.eye(averaged.shape[1])[labels])
-    attempts = [split.train(encoder, shares, STAGES[0]) for shares in possible]
+        attempts.append(split.train(encoder, np.eye(averaged.shape[1])[labels], STAGES[0]))
+    if not attempts or attempts[0].wrong.any():  # otherwise averages cannot be better
+        attempts.insert(0, split.train(encoder, averaged, STAGES[0]))
     best = preferred(attempts)
     for stage, n_steps in enumerate(STAGES[1:], start=2):
-        if not best.wrong.any():
+        if best.wrong.mean() <= ENOUGH:
             break
         longer = split.train(best.encoder, best.shares, n_steps)
         if gain(best.wrong, longer.wrong) < 1 and longer.error > MOST_LEFT * best.error:
