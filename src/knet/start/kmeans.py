@@ -43,6 +43,14 @@ def k_means(
     return Clusters(best.centers + shift, best.labels, best.error)
 
 
+def refine(X: Floats, centers: Floats, max_iter: int) -> tuple[Floats, Labels]:
+    """Return centres, (c, d), after some iterations from given ones, with the rows nearest to each as its group."""
+    for _ in range(max_iter):
+        labels = _offsets(X, centers[None]).argmin(2)
+        centers = _means(X, labels, centers[None])[0]
+    return centers, labels[0]
+
+
 def seeds(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState) -> Floats:
     """Return rows of X to start from, (runs, c, d): greedy k-means++."""
     n_draws, every = 2 + int(np.log(n_clusters)), np.arange(n_runs)
