@@ -17,6 +17,7 @@ from knet.start.mixtures import (
     gaussian_mixture,
     overall_covariance,
     rounding_variance,
+    split_groups,
 )
 
 TWO_PI = np.log(2 * np.pi)
@@ -57,7 +58,17 @@ def test_log_joint_is_that_of_scipy(rng, tied, d):
 def test_log_own_is_the_entry_of_the_own_group(rng, tied):
     X, labels = rows(rng), rng.integers(0, 4, 120)
     model = fit(X, np.eye(4)[labels], tied, rounding=np.full(3, 0.01))
-    np.testing.assert_allclose(model.log_own(X, labels), model.log_joint(X)[np.arange(120), labels])
+    order, groups = split_groups(X, labels)
+    np.testing.assert_allclose(model.log_own(groups), model.log_joint(X)[order, labels[order]])
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_groups_give_the_gaussians_of_their_indicators(rng, tied):
+    X, labels, rounding = rows(rng), rng.integers(0, 4, 120), np.full(3, 0.01)
+    by_groups = Gaussians.of_groups(split_groups(X, labels)[1], overall_covariance(X, rounding), rounding)[int(tied)]
+    by_weights = fit(X, np.eye(4)[labels], tied, rounding=rounding)
+    for name in ("means", "inverses", "constants"):
+        np.testing.assert_allclose(getattr(by_groups, name), getattr(by_weights, name), rtol=1e-6, atol=1e-9)
 
 
 def test_covariances_are_shrunk_towards_a_share_of_the_overall_one(rng):

@@ -115,7 +115,8 @@ def start(X, n_clusters=2, seed=0, sigma_scale=1.0, **params):
 
 
 def small_limits(monkeypatch, **limits):
-    for name, value in ({"MAX_ROWS": 120, "SMALL_DATA": 50, "ROWS_PER_CLUSTER": 10} | limits).items():
+    start, core = {"SMALL_DATA": 50, "ROWS_PER_CLUSTER": 10}, {"CORE_ROWS": 50, "CORE_ROWS_PER_CLUSTER": 10}
+    for name, value in ({"MAX_ROWS": 120} | start | core | limits).items():
         for module in (training_rows, choice):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, value)

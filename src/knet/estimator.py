@@ -91,7 +91,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         followed by columns initialised near zero.
     train_size : "auto", int or float, default="auto"
         Rows to train on: a count, a fraction, or "auto": with sigma="auto" up to 20,000 rows, of which Algorithm 1 uses
-        2,000; otherwise enough for their spectrum to be close to that of all rows.
+        1,000; otherwise enough for their spectrum to be close to that of all rows.
     n_init : int, default=4
         Restarts if sigma is "median" or a number; the one with the largest HSIC is kept. From the start of sigma="auto"
         one is enough.

@@ -55,7 +55,7 @@ def learn_certainty(
         hinge_slopes=slopes,
         hinge_range=np.array([level, low, high]),
         places=places,
-        place_weights=counts.astype(np.float64),
+        place_weights=counts,
         place_width=np.array([width]),
         score_quantiles=np.quantile(scores, np.linspace(0, 1, N_QUANTILES)),
     )
@@ -126,7 +126,7 @@ def _kernel_width(near: Neighbors) -> float:
     return float(np.median(distances)) or (float(np.median(positive)) if len(positive) else 1.0)
 
 
-def _scores_without_own_row(Z: Floats, places: Floats, counts: NDArray[np.int64], width: float) -> Floats:
+def _scores_without_own_row(Z: Floats, places: Floats, counts: NDArray[np.float64], width: float) -> Floats:
     """Return the familiarity of training rows, as it would be if each row were new.
 
     A row is taken out of its nearest group: the group has one row less, and its mean moves away from the row.
@@ -134,7 +134,7 @@ def _scores_without_own_row(Z: Floats, places: Floats, counts: NDArray[np.int64]
     D2 = squared_distances(Z, places)
     rows, own = np.arange(len(Z)), D2.argmin(1)
     left = np.maximum(counts[own] - 1, 0.5)
-    weights = np.broadcast_to(counts, D2.shape).astype(np.float64)
+    weights = np.broadcast_to(counts, D2.shape).copy()
     weights[rows, own] = left
     D2[rows, own] *= np.square(counts[own] / left)
     scores: Floats = logsumexp(np.log(weights / len(Z)) - D2 / (2 * width**2), axis=1)

@@ -43,7 +43,7 @@ def summarize(
         sigma=trained.sigma,
         clusters=clusters,
         landmarks=points.astype(Psi.dtype),
-        weights=weights.astype(np.float64),
+        weights=weights,
         certainty=certainty.astype(Psi.dtype),
         reference=Reference.of(some_rows, labels, n_clusters),
     )

@@ -16,7 +16,7 @@ from knet.start.kmeans import k_means
 from knet.start.layout import MIN_COLUMNS, neighbor_layout
 from knet.start.linkage import Tree, connect, genie, spanning_tree
 from knet.start.mixtures import Gaussians, gaussian_mixture
-from knet.start.neighbors import Neighbors, extend, neighbor_graph, neighbors
+from knet.start.neighbors import Indices, Neighbors, extend, neighbor_graph, neighbors
 from knet.threads import in_threads
 
 GRAPH_NEIGHBORS = (5, 10, 20)  # each number of neighbours makes a graph, and so a candidate
@@ -62,6 +62,11 @@ class Pool:
     def tree(self) -> Tree:
         """The spanning tree of the neighbour graph."""
         return spanning_tree(self.X, self.near)
+
+    @cached_property
+    def sample(self) -> Indices:
+        """Positions of the rows that mixtures are fitted to."""
+        return self.order[:SAMPLE_ROWS]
 
     @cached_property
     def ward_tree(self) -> Floats:
@@ -127,15 +132,14 @@ def _k_means(pool: Pool, n_clusters: int) -> Labels:
     return _k_means_labels(pool.X, n_clusters, K_MEANS_RUNS if len(pool.counts) == 1 else SCAN_RUNS, pool.rng())
 
 
-def _ward(pool: Pool, n_clusters: int) -> Labels:
-    sample = pool.order[:WARD_ROWS]
-    return extend(fcluster(pool.ward_tree, n_clusters, "maxclust").astype(np.int64) - 1, sample, pool.X)
-
-
 def _mixture(pool: Pool, n_clusters: int, *, start: str, tied: bool) -> Labels:
-    first = _ward(pool, n_clusters) if start == "ward" else pool.partition(start, n_clusters)
-    sample = pool.order[:SAMPLE_ROWS]
-    model = gaussian_mixture(pool.X[sample], first[sample], n_clusters, tied=tied)
+    rows = pool.X[pool.sample]
+    if start == "ward":
+        groups = fcluster(pool.ward_tree, n_clusters, "maxclust").astype(np.int64) - 1
+        first = extend(groups, np.arange(len(groups)), rows)
+    else:
+        first = pool.partition(start, n_clusters)[pool.sample]
+    model = gaussian_mixture(rows, first, n_clusters, tied=tied)
     pool.models[f"{'tied' if tied else 'full'} mixture from {start}", n_clusters] = model
     labels: Labels = model.log_joint(pool.X).argmax(1)
     return labels

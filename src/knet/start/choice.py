@@ -21,7 +21,8 @@ from knet.threads import in_threads, one_blas_thread
 
 START_PAIRS = 1_000_000  # the start is chosen on at most so many pairs of a row and a cluster: time grows with them
 VOTE_ROWS = 2000  # the candidates vote on at most this many rows
-SMALL_DATA = 2000  # Algorithm 1 uses this many rows, or 30 per cluster if that is more
+SMALL_DATA = 2000  # the start is chosen on at least this many rows, or 30 per cluster if that is more
+CORE_ROWS, CORE_ROWS_PER_CLUSTER = 1000, 10  # the same for the rows that Algorithm 1 runs on
 EARLIER = "earlier clusters"  # the candidate of a refit
 FOLLOW_WIDTH = 0.5  # width of the kernel after following a start, as a share of the median distance
 
@@ -92,7 +93,8 @@ def choose_start(
     n_start = min(n_train, MAX_ROWS, max(enough, START_PAIRS // n_clusters))
     drawn = prepared.first(n_train)
     X = prepared.X if len(drawn) == len(prepared.X) else prepared.X[drawn]
-    sample, core = (np.searchsorted(drawn, prepared.first(n)) for n in (n_start, min(n_train, enough)))
+    n_core = min(n_train, max(CORE_ROWS, CORE_ROWS_PER_CLUSTER * n_clusters))
+    sample, core = (np.searchsorted(drawn, prepared.first(n)) for n in (n_start, n_core))
     with one_blas_thread():
         if compared is None or len(compared.pool.X) != len(sample):  # else they are the first rows of the same draw
             compared = _candidates(prepared, X[sample], n_clusters, rng)

@@ -34,7 +34,7 @@ from scipy.special import digamma, gammaln
 from knet.arrays import Floats, Labels
 from knet.metrics import rand_index
 from knet.start.layout import MIN_COLUMNS
-from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance
+from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance, split_groups
 from knet.start.neighbors import Neighbors, neighbor_graph
 
 JUDGE_NEIGHBORS = 10  # conductance is measured on the graph of so many nearest neighbours
@@ -98,7 +98,7 @@ class Judge:
         modularity = float(1 - leaving.sum() / volumes.sum() - np.square(shares).sum())
         # One edge is added to each group: less than one edge cannot be measured, and all perfect cuts are equally good.
         conductance = float(np.mean((1 + leaving) / (1 + volumes)))
-        gains = self._gains(labels, members)
+        gains = self._gains(labels)
         score = float(-np.log(conductance) + gains.mean() / np.sqrt(self.X.shape[1]))
         score = modularity if self.uses_modularity else score
         return Verdict(conductance, float(leaving.sum()) / 2 / JUDGE_NEIGHBORS, gains, modularity, score)
@@ -109,15 +109,17 @@ class Judge:
             return int(np.argmax([verdict.modularity for verdict in verdicts]))
         return choose(verdicts, partitions, self.structure)
 
-    def _gains(self, labels: Labels, members: Floats) -> Floats:
+    def _gains(self, labels: Labels) -> Floats:
         """Return the gain of every row, with full or tied covariances, whichever is better after its BIC penalty."""
         n, d = self.X.shape
-        found = []
-        for tied, n_parameters in ((False, 1 + d + d * (d + 1) / 2), (True, 1 + d)):
-            model = Gaussians.fit(self.X, members, self.overall, self.rounding, tied=tied)
+        order, groups = split_groups(self.X, labels)
+        found, gains = [], np.empty(n)
+        models = Gaussians.of_groups(groups, self.overall, self.rounding)
+        for model, n_parameters in zip(models, (1 + d + d * (d + 1) / 2, 1 + d), strict=True):
             penalty = np.log(n) / 2 / n * int(labels.max()) * n_parameters
-            found.append(model.log_own(self.X, labels) - self.baseline - penalty)
-        return max(found, key=lambda gains: float(gains.mean()))
+            found.append(model.log_own(groups) - self.baseline[order] - penalty)
+        gains[order] = max(found, key=lambda gains: float(gains.mean()))
+        return gains
 
     def _structure(self, near: Neighbors) -> tuple[float, float]:
         """Return the entropy of one Gaussian minus that of the rows (Kozachenko, Leonenko), and its standard error."""

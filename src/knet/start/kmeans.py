@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_matrix
 
 from knet.arrays import Floats, Labels
 
 MAX_ITER = 300  # iterations of a run, at most
+RACE = 5  # iterations after which the worse half of the runs ends
 TOL = 1e-4  # squared movement of the centres in an iteration, as a share of the mean variance of a column
 RUN_BYTES = 64 * 2**20  # runs are computed together as far as their distances fit into this many bytes
 
@@ -41,6 +43,14 @@ def k_means(
     return Clusters(best.centers + shift, best.labels, best.error)
 
 
+def refine(X: Floats, centers: Floats, max_iter: int) -> tuple[Floats, Labels]:
+    """Return centres, (c, d), after some iterations from given ones, with the rows nearest to each as its group."""
+    for _ in range(max_iter):
+        labels = _offsets(X, centers[None]).argmin(2)
+        centers = _means(X, labels, centers[None])[0]
+    return centers, labels[0]
+
+
 def seeds(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState) -> Floats:
     """Return rows of X to start from, (runs, c, d): greedy k-means++."""
     n_draws, every = 2 + int(np.log(n_clusters)), np.arange(n_runs)
@@ -67,33 +77,44 @@ def seeds(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState) -
 
 
 def _best_run(X: Floats, centers: Floats) -> Clusters:
-    """Move the centres of all runs until they converge, and return the run with the smallest error."""
+    """Move the centres of all runs until they converge, and return the run with the smallest error.
+
+    The worse half of the runs ends every few iterations: a run that is behind then seldom wins.
+    """
     tol, labels = TOL * X.var(0).mean(), None
-    for _ in range(MAX_ITER):
-        before, labels = labels, _offsets(X, centers).argmin(1)
+    for iteration in range(1, MAX_ITER + 1):
+        offsets = _offsets(X, centers)
+        before, labels = labels, offsets.argmin(2)
         if before is not None and np.array_equal(before, labels):
             break
+        if iteration % RACE == 0 and len(centers) > 1:
+            errors = np.take_along_axis(offsets, labels[..., None], 2).sum((1, 2))
+            ahead = np.sort(np.argsort(errors, kind="stable")[: (len(errors) + 1) // 2])
+            centers, labels = centers[ahead], labels[ahead]
         old, centers = centers, _means(X, labels, centers)
         if np.square(centers - old).sum((1, 2)).max() <= tol:
             break
     offsets = _offsets(X, centers)
-    errors = offsets.min(1).mean(1)
+    errors = offsets.min(2).mean(1)
     best = int(errors.argmin())
-    return Clusters(centers[best], offsets[best].argmin(0), float(errors[best] + np.square(X).sum(1).mean()))
+    return Clusters(centers[best], offsets[best].argmin(1), float(errors[best] + np.square(X).sum(1).mean()))
 
 
 def _offsets(X: Floats, centers: Floats) -> Floats:
-    """Return ||x - center||^2 - ||x||^2, (runs, c, n)."""
-    offsets = (-2 * centers) @ X.T
-    offsets += np.square(centers).sum(2)[..., None]
+    """Return ||x - center||^2 - ||x||^2, (runs, n, c)."""
+    offsets: Floats = X @ (-2 * centers.transpose(0, 2, 1))
+    offsets += np.square(centers).sum(2)[:, None]
     return offsets
 
 
 def _means(X: Floats, labels: Labels, centers: Floats) -> Floats:
     """Return the means of the groups of every run, (runs, c, d); empty groups restart at the farthest rows."""
-    members = labels[:, None] == np.arange(centers.shape[1])[:, None]
-    counts = members.sum(2)
-    means: Floats = members.astype(X.dtype) @ X / np.maximum(counts, 1)[..., None].astype(X.dtype)
+    n_runs, n_clusters, _ = centers.shape
+    group = labels + n_clusters * np.arange(n_runs)[:, None]  # of all runs together
+    counts = np.bincount(group.ravel(), minlength=n_runs * n_clusters).reshape(n_runs, n_clusters)
+    ones, ends = np.ones(group.size, dtype=X.dtype), np.arange(0, group.size + 1, n_runs)
+    members = csc_matrix((ones, group.T.ravel(), ends), shape=(n_runs * n_clusters, len(X)))
+    means: Floats = (members @ X).reshape(centers.shape) / np.maximum(counts, 1)[..., None].astype(X.dtype)
     for run in np.flatnonzero((counts == 0).any(1)):
         empty = np.flatnonzero(counts[run] == 0)
         misplaced = np.square(X - centers[run][labels[run]]).sum(1)

@@ -123,9 +123,10 @@ def vote(labels: Labels, X: Floats, queries: Floats) -> Labels:
 
 def extend(labels: Labels, sample: Indices, X: Floats) -> Labels:
     """Return labels of all rows of X: those given for the rows `sample`, and for the others a vote of these."""
-    if len(sample) == len(X):
-        extended: Labels = np.empty(len(X), dtype=np.int64)
-    else:
-        extended = vote(labels, X[sample], X)
+    extended: Labels = np.empty(len(X), dtype=np.int64)
     extended[sample] = labels
+    if len(sample) < len(X):
+        others = np.ones(len(X), dtype=bool)
+        others[sample] = False
+        extended[others] = vote(labels, X[sample], X[others])
     return extended

@@ -24,13 +24,19 @@ from knet.start.neighbors import Indices, neighbor_shares
 from knet.threads import one_thread
 from knet.train.adam import Adam
 from knet.train.backprop import ManualBackprop, trainable
+from knet.train.networks import ResidualMLP
 from knet.train.pretrain import batches
 
 STAGES = (100, 200, 400, 800, 1600)  # gradient steps; training ends before the first stage that gains nothing
-BATCH_ROWS = 128  # rows of a gradient step
+N_CHOICES = 2  # after this many stages, the better kind of target is settled
+BATCH_ROWS, OWN_BATCH_ROWS = (
+    64,
+    128,
+)  # rows of a gradient step; an own network may be small, and need steadier gradients
 LEARNING_RATE = 1e-2  # at the beginning of a stage; it falls to 0 along a cosine
 WEIGHT_DECAY = 0.1  # share of the learning rate by which a step shrinks the weights of the default network
 MOST_LEFT = 0.5  # a stage also gains if it leaves at most this much of the squared distance of held-out rows
+ENOUGH = 0.002  # share of held-out rows that may get another group: longer training would hardly change a label
 HELD_OUT = 5  # one of so many rows of each group is held out
 MAX_TURNS = 10  # targets are assigned to groups and rotated towards them at most this many times
 REPULSION_STEPS, REPULSION_POWER = 200, 6  # points on a sphere repel each other with a force of 1 / distance^7
@@ -59,22 +65,23 @@ def follow(
         Source of the batches, and of the rows that are held out.
     """
     split = Split.draw(encoder, X, labels, side, generator)
-    averaged = neighbor_shares(labels, near)
-    possible = [averaged]
+    averaged, attempts = neighbor_shares(labels, near), []
     if (averaged.argmax(1) != labels).any():  # otherwise neighbours only say which rows are near a border
-        possible.append(np.eye(averaged.shape[1])[labels])
-    attempts = [split.train(encoder, shares, STAGES[0]) for shares in possible]
+        attempts.append(split.train(encoder, np.eye(averaged.shape[1])[labels], STAGES[0]))
+    if not attempts or attempts[0].wrong.any():  # otherwise averages cannot be better
+        attempts.insert(0, split.train(encoder, averaged, STAGES[0]))
     best = preferred(attempts)
-    for n_steps in STAGES[1:]:
-        if not best.wrong.any():
+    for stage, n_steps in enumerate(STAGES[1:], start=2):
+        if best.wrong.mean() <= ENOUGH:
             break
         longer = split.train(best.encoder, best.shares, n_steps)
         if gain(best.wrong, longer.wrong) < 1 and longer.error > MOST_LEFT * best.error:
             break
-        attempts = [
-            longer if attempt is best else split.train(attempt.encoder, attempt.shares, n_steps) for attempt in attempts
-        ]
-        best = preferred(attempts)
+        if stage <= N_CHOICES:
+            longer = preferred(
+                [longer if kind is best else split.train(kind.encoder, kind.shares, n_steps) for kind in attempts]
+            )
+        best = longer
     encoder.load_state_dict(best.encoder.state_dict())
     encoder.eval()
     return Followed(torch.from_numpy(best.shares).to(X.device), split)
@@ -143,19 +150,20 @@ class Split:
         """Train a copy of an encoder by steps of Adam on the mean of ||psi(x) - target||^2 / side^2."""
         encoder = copy.deepcopy(encoder).train()
         goals = torch.from_numpy(shares @ self.goals).to(self.X)
-        steps = list(batches(len(self.trained), BATCH_ROWS, n_steps, self.generator))
+        n_rows = BATCH_ROWS if isinstance(encoder, ResidualMLP) else OWN_BATCH_ROWS
+        steps = list(batches(len(self.trained), n_rows, n_steps, self.generator))
         with one_thread(), torch.no_grad():  # steps are too small for several
-            self._approach(encoder, goals, [self.trained[places] for places in steps])
+            self._approach(encoder, self.X[self.trained], goals[self.trained], steps)
         encoder.eval()
         with torch.no_grad():
             error = float((encoder(self.X[self.held_out]) - goals[self.held_out]).square().sum(1).mean())
         return Attempt(encoder, shares, self.wrong(encoder), error)
 
-    def _approach(self, encoder: nn.Module, goals: Tensor, steps: list[Tensor]) -> None:
+    def _approach(self, encoder: nn.Module, X: Tensor, goals: Tensor, steps: list[Tensor]) -> None:
         psi = trainable(encoder)
         optimizer = Adam(psi.parameters, LEARNING_RATE)
         for step, rows in enumerate(steps):
-            difference = psi.forward(self.X[rows]).sub_(goals[rows])
+            difference = psi.forward(X[rows]).sub_(goals[rows])
             psi.backward(difference.mul_(2 / (self.side**2 * len(rows))))
             optimizer.learning_rate = LEARNING_RATE * (1 + math.cos(math.pi * step / len(steps))) / 2
             if isinstance(psi, ManualBackprop):
