@@ -210,6 +210,16 @@ def parameters_known():
     return figure
 
 
+def first():
+    """Draw the wines and their embedding, as on the page on first clusters."""
+    X = load_wine(as_frame=True).data
+    model = KNet(n_clusters=3, random_state=0).fit(X)
+    figure, axes = panels(2, width=4, height=3.6)
+    plots.data(model, X, ax=axes[0])
+    plots.embedding(model, X, ax=axes[1])
+    return figure
+
+
 def number():
     """Draw the scan of the wines, and the levels of three pairs of groups."""
     rng = np.random.default_rng(0)
@@ -301,7 +311,16 @@ def case_cancer():
 
 
 DRAWN = (how_prepare, how_candidates, how_psi, how_certainty, parameters_n_clusters, parameters_scale)
-DRAWN += (parameters_metric, parameters_sigma, parameters_train_size, parameters_known, number, certainty, explanation)
+DRAWN += (
+    parameters_metric,
+    parameters_sigma,
+    parameters_train_size,
+    parameters_known,
+    first,
+    number,
+    certainty,
+    explanation,
+)
 DRAWN += (embeddings, tables, guidance, case_cancer)
 PICTURES = {function.__name__: function for function in DRAWN}
 
