@@ -93,7 +93,7 @@ def how_candidates():
     found = {
         str(row["method"]): (row, labels) for row, labels in zip(choice.considered, choice.partitions, strict=True)
     }
-    figure, axes = panels(4, width=2.6, height=2.7)
+    figure, axes = panels(4, width=3.1, height=2.7, rows=2)
     for ax, method in zip(axes, SHOWN, strict=True):
         row, labels = found[method]
         chosen = " (chosen)" if np.array_equal(labels, choice.labels) else ""
@@ -104,7 +104,7 @@ def how_candidates():
 def how_psi():
     """Draw the embedding before training, after following, after Algorithm 1, and the learned kernel."""
     X, _, model = how_fit()
-    figure, axes = panels(4, width=2.7, height=2.9)
+    figure, axes = panels(4, width=3.1, height=2.9, rows=2)
     for ax, number in zip(axes, (0, 1, -1), strict=False):
         plots.iteration(model, ax=ax, number=number)
     plots.learned_kernel(model, X, ax=axes[3], max_rows=100)
