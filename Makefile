@@ -10,7 +10,7 @@ DATA ?= $(wildcard ../shared/datasets/paper)
 PARTS ?=
 REPRODUCE = OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(PARTS) $(if $(DATA),--data $(DATA))
 
-.PHONY: help install peers demo test test-slow docs dist wheel-test floors newest fuzz faults reproduce reproduce-full bench lint format clean
+.PHONY: help install peers demo test test-slow docs dist wheel-test floors newest fuzz faults reproduce reproduce-full bench pictures lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make reproduce-full [DATA=folder] [PARTS=\"full oos\"]  the long form, which writes docs/reproduction.md"
 	@echo "make peers      install the packages of the other algorithms, for the reproduction"
 	@echo "make bench      speed and memory of knet and its peers; rewrites docs/performance.md"
+	@echo "make pictures   the pictures of the guide, in docs/images"
 	@echo "make lint       format check, lint, types"
 	@echo "make format     format the sources"
 	@echo "make clean      remove everything that was generated, including the environment"
@@ -118,6 +119,9 @@ LIMIT ?= 900
 bench: $(DEV)
 	$(BIN)/python -m benchmarks.speed $(DATA) -o build/speed.jsonl --peers-python $(PEERS) --limit $(LIMIT)
 	$(BIN)/python -m benchmarks.speed_page build/speed.jsonl docs
+
+pictures: $(DEV)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.pictures
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .

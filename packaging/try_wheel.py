@@ -1,7 +1,7 @@
 """Install the wheel of dist/ as a newcomer does, outside the repository, and use it.
 
 First without extras, in an empty environment; then each extra alone, on top of that environment and of nothing else;
-last the README's code and a CSV that becomes a report in two commands.
+last the README's code, and the way from a CSV with gaps to labels for new rows, in commands.
 """
 
 import os
@@ -58,7 +58,25 @@ USES = {
     "dask": FIT + "import dask.array as da; assert (model.predict(da.from_array(X)).compute() == model.labels_).all()",
     "onnx": FIT + 'from knet.model.onnx import to_onnx; to_onnx(model, "moon.onnx")',
 }
-TABLE = FIT + 'import pandas; pandas.DataFrame(X, columns=["a", "b"]).to_csv("moon.csv", index=False)'
+# Wines with a number, a cultivar and gaps in a tenth of the cells; some of them arrive later.
+TABLE = """
+import numpy as np
+from sklearn.datasets import load_wine
+wine = load_wine(as_frame=True)
+table = wine.data.mask(np.random.default_rng(0).random(wine.data.shape) < 0.1).sample(frac=1, random_state=0)
+table = table.assign(cultivar=wine.target.map({0: "barolo", 1: "grignolino", 2: "barbera"}))
+table.index = [f"W{number:03d}" for number in table.index]
+table[:150].to_csv("wine.csv", index_label="bottle")
+table[150:].drop(columns="cultivar").to_csv("new.csv", index_label="bottle")
+"""
+DECISION = """
+import pandas
+found = pandas.read_csv("decided.csv")
+assert list(found.columns[:2]) == ["bottle", "label"], list(found.columns)
+assert len(found) == 28 and (found["label"] >= 0).mean() > 0.8
+assert (found.filter(like="proba").sum(axis=1) - 1).abs().max() < 1e-3
+"""
+MAX_BYTES = 400_000  # of the wheel
 
 
 class Environment:
@@ -86,18 +104,24 @@ class Environment:
 
 
 def use_as_a_newcomer(environment: Environment) -> None:
-    """Run the README's code, and make a report from a CSV with two commands."""
+    """Run the README's code, and go from a CSV with gaps to a report and to labels for new rows."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     environment.run("python", "-c", "\n".join(BLOCK.findall(readme)))
     environment.run("python", "-c", TABLE)
-    environment.run("knet", "scan", "moon.csv", "--max-clusters", "3")
-    environment.run("knet", "fit", "moon.csv", "-c", "2", "--report", "moon.html", "--labels", "moon-labels.csv")
-    assert (environment.folder / "moon.html").stat().st_size > 10_000
+    columns = ["--id-col", "bottle", "--target", "cultivar"]
+    environment.run("knet", "scan", "wine.csv", *columns)
+    environment.run("knet", "fit", "wine.csv", *columns, "-o", "wine.safetensors", "--report", "wine.html")
+    environment.run("knet", "drift", "wine.safetensors", "new.csv")
+    options = ["--id-col", "bottle", "--proba", "--reject", "0.01"]
+    environment.run("knet", "predict", "wine.safetensors", "new.csv", "-o", "decided.csv", *options)
+    environment.run("python", "-c", DECISION)
+    assert (environment.folder / "wine.html").stat().st_size > 10_000
 
 
 def main() -> None:
     """Try the only wheel in dist/."""
     (wheel,) = (ROOT / "dist").glob("*.whl")
+    assert wheel.stat().st_size < MAX_BYTES
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         base = Environment(folder / "base")

@@ -311,3 +311,32 @@ def test_the_command_writes_minus_1_and_counts_the_rejected_rows(model, data, ne
     summary = json.loads(done.stdout)
     assert summary["rejected"] == (labels == -1).sum()
     assert sum(summary["sizes"]) == (labels >= 0).sum()
+
+
+@pytest.mark.filterwarnings("ignore:1 row holds no value")
+def test_the_probabilities_of_a_fit_are_those_of_its_labels():
+    X, y = SHAPES["blobs"][0](0)
+    X[3] = np.nan
+    model = KNet(3, random_state=0).fit(X)
+    np.testing.assert_allclose(model.probabilities_, np.where(model.labels_ == -1, 0, model.predict_proba(X).max(1)))
+    assert model.labels_[3] == -1
+    known = np.full(len(X), -1)
+    known[:40] = (y[:40] + (np.arange(40) < 2)) % 3  # two of them are wrong
+    with pytest.warns(UserWarning, match="known labels"):
+        guided = KNet(3, random_state=0).fit(X, known=known)
+    rows = guided.contradicted_
+    assert len(rows)
+    np.testing.assert_allclose(
+        guided.probabilities_[rows], guided.predict_proba(X[rows])[:, guided.labels_[rows]].diagonal()
+    )
+
+
+def test_a_topic_pipeline_finds_labels_and_probabilities():
+    # BERTopic calls fit(vectors, y=None), reads labels_ and probabilities_ if there are any, and calls predict.
+    vectors, _ = make_blobs(300, 8, centers=4, cluster_std=0.5, random_state=0)
+    clusterer = KNet(4, metric="cosine", random_state=0)
+    clusterer.fit(vectors.astype(np.float32), y=None)
+    assert hasattr(clusterer, "probabilities_")
+    assert clusterer.labels_.shape == clusterer.probabilities_.shape == (300,)
+    assert set(clusterer.labels_.tolist()) == {0, 1, 2, 3}
+    assert (clusterer.predict(vectors.astype(np.float32)) == clusterer.labels_).all()

@@ -12,6 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
+
+from benchmarks import pictures
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -22,6 +25,7 @@ END = "end of a block"
 SKIPPED = {
     "pyspark": "needs a Spark installation; tests/test_dask.py calls the same Labeler on Arrow batches",
     "import ray": "needs a Ray installation; tests/test_dask.py calls the same Labeler on Arrow tables",
+    "import BERTopic": "needs BERTopic; tests/test_certainty.py makes the calls that it makes",
     'parallel_config(backend="dask")': "needs a Dask client; tests/test_dask_cluster.py has one",
 }
 # A cluster's address is replaced: the same code runs on the threads of this process.
@@ -87,6 +91,17 @@ def test_blocks_are_found_and_can_fail(tmp_path):
         page.write_text(content)
         with pytest.raises(AssertionError, match=message):
             test_the_python_blocks_of_a_page_run(page, tmp_path)
+
+
+def test_the_pictures_of_the_guide_are_those_that_the_command_draws(tmp_path):
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "guide").glob("*.md"))
+    assert set(re.findall(r"\]\(\.\./images/(\w+)\.png\)", pages)) == pictures.PICTURES.keys()
+    stored = {name: ROOT / "docs" / "images" / f"{name}.png" for name in pictures.PICTURES}
+    assert [name for name, path in stored.items() if path.stat().st_size > 80_000] == []
+    pictures.main(["tables", "--to", str(tmp_path)])
+    with Image.open(tmp_path / "tables.png") as drawn, Image.open(stored["tables"]) as image:
+        assert abs(drawn.width - image.width) < 20  # fonts differ by machine
+        assert np.ptp(np.asarray(drawn.convert("L"))) > 100
 
 
 TYPED_SCRIPT = """

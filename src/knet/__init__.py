@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Advanced", "KNet", "Labeler", "LightModel", "__version__", "compare", "load", "load_light", "plots", "scan"]
 
-__version__ = "0.1.0"
+__version__ = "0.1.0rc1"
 
 _HOMES = {
     "Advanced": "knet.advanced",

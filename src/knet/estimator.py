@@ -116,8 +116,9 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Cluster of each row, the largest first unless labels are known; equal to `predict` but for `contradicted_`.
+    labels_, probabilities_ : ndarrays of shape (n_samples,)
+        Cluster of each row, the largest first unless labels are known; equal to `predict` but for `contradicted_`. And
+        how likely it is right, as in `predict_proba`; 0 for the label -1.
     contradicted_ : ndarray of int
         Rows with a known label or in pairs, whose label in `labels_` is not that of `predict`.
     names_ : dict of int to str
@@ -288,23 +289,22 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         settings = Settings.resolve(params | {"n_clusters": c}, prepared.X.shape[1], from_partition=follows)
         first = [*about_rows(X, names, prepared.preparation), *warn_of_guess(number), *check_distinct(start.X, c)]
         warn_about(caveats := [*first, *start.caveats])
-        trained_rows = start.rows if counted is None else counted[start.rows]  # positions in X
+        positions = start.rows if counted is None else counted[start.rows]  # in X
         single = settings.device.type == "mps" or float_dtype(X) == np.float32
         Z = torch.from_numpy(start.X).to(settings.device, torch.float32 if single else torch.float64)
         with own_randomness(rng, settings.device) as generator, closing(IterationReporter(self.verbose)) as show:
             Z_train = Z if self.scale == "none" else Z.float()
             trained = Trainer(settings, start, Z_train, generator, rng, partial(self._report, show)).train()
-            rows = described_rows(X, trained_rows)
-            predictor = summarize(trained, Z, rows, prepared.preparation, c, start.votes, rng)
-            predictor, predicted = predictor.numbered(X, counted, by_size=not (evidence and evidence.has_numbers))
-            labels = keep_evidence(predicted, lambda rows: predictor.memberships(X[rows]), evidence)
-        late = about_clusters(start.X, labels, trained_rows, c, prepared.preparation, names)
+            predictor = summarize(trained, Z, described_rows(X, positions), prepared.preparation, c, start.votes, rng)
+            predictor, predicted, sure = predictor.numbered(X, counted, by_size=not (evidence and evidence.has_numbers))
+            labels, sure = keep_evidence(predicted, sure, lambda rows: predictor.memberships(X[rows]), evidence)
+        late = about_clusters(start.X, labels, positions, c, prepared.preparation, names)
         warn_about(late := [*late, *about_evidence(labels, predicted)])
-        border, self.hierarchy_ = compare_clusters(start.X, labels[trained_rows], c, rng)
-        self._remember(start, trained, trained_rows)
+        border, self.hierarchy_ = compare_clusters(start.X, labels[positions], c, rng)
+        self._remember(start, trained, positions)
         self.number_ = number if number["table"] else advise_on(c, border)
-        self.predictor_, self.cluster_centers_, self.labels_ = predictor, predictor.centers, labels
-        self.caveats_, self.contradicted_ = [*caveats, *late], np.flatnonzero(labels != predicted)
+        self.predictor_, self.cluster_centers_, self.caveats_ = predictor, predictor.centers, [*caveats, *late]
+        self.labels_, self.probabilities_, self.contradicted_ = labels, sure, np.flatnonzero(labels != predicted)
 
     def _start(
         self, prepared: Prepared, evidence: Evidence | None, rng: np.random.RandomState

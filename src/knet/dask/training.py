@@ -127,7 +127,7 @@ def fit(
     -------
     model : KNet
         The same estimator, fitted. `labels_` is lazy, with a label for every row of X; `train_indices_` are positions
-        in X.
+        in X. There is no `probabilities_`: use `predict_proba`.
     """
     rules.check_parameters(type(model).__name__, model.get_params(deep=False))
     in_memory = {"sample_weight": sample_weight, "known": known, "must_link": must_link, "cannot_link": cannot_link}
@@ -144,4 +144,5 @@ def fit(
     model.fit(drawn.rows)
     model.train_indices_ = drawn.positions[model.train_indices_]
     model.labels_ = predict(model, X, threads=threads, device=device)
+    del model.probabilities_  # those of the sample
     return model

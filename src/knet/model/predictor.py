@@ -98,20 +98,32 @@ class Predictor:
         """Cluster centres in the embedding, in the precision of the encoder, (c, d')."""
         return self.clusters.centers
 
-    def numbered(self, X: Rows, counted: NDArray[np.intp] | None, *, by_size: bool) -> tuple[Self, NDArray[np.int64]]:
-        """Return the predictor and its labels of the rows X, with clusters from the largest to the smallest.
+    def numbered(
+        self, X: Rows, counted: NDArray[np.intp] | None, *, by_size: bool
+    ) -> tuple[Self, NDArray[np.int64], Floats]:
+        """Return the predictor, its labels of the rows X and their probabilities; the largest cluster comes first.
 
         Sizes are those of the labels at the positions `counted`, each as often as it occurs; None is all. If not
-        `by_size`, the clusters keep their numbers.
+        `by_size`, the clusters keep their numbers. The probability of a row without any value, label -1, is 0.
         """
-        labels = self.assign(X)
+        labels, probabilities = np.empty(X.shape[0], np.int64), np.empty(X.shape[0], float_dtype(X))
+
+        def fill(model: Predictor, rows: slice) -> None:
+            Z, known = model.features(X[rows]), model.preparation.known(X[rows])
+            P, labels[rows] = model._memberships(Z, model.encoder(Z), known)
+            probabilities[rows] = P.max(1)
+            if known is not None:
+                labels[rows][known == 0], probabilities[rows][known == 0] = -1, 0
+
+        self._in_blocks(fill, X, labels)
         if not by_size:
-            return self, labels
+            return self, labels, probabilities
         counts = np.bincount(1 + (labels if counted is None else labels[counted]), minlength=1 + len(self.centers))
         order = np.argsort(-counts[1:], kind="stable")  # rows without any value have the label -1
         clusters = replace(self.clusters, centers=self.centers[order])
         reference = replace(self.reference, cluster_sizes=self.reference.cluster_sizes[order])
-        return replace(self, clusters=clusters, reference=reference), np.append(np.argsort(order), -1)[labels]
+        predictor = replace(self, clusters=clusters, reference=reference)
+        return predictor, np.append(np.argsort(order), -1)[labels], probabilities
 
     @property
     def n_labels(self) -> int:

@@ -145,19 +145,23 @@ def guide(
     return corrected
 
 
-def keep_evidence(labels: Labels, memberships: Callable[[Indices], Floats], evidence: Evidence | None) -> Labels:
-    """Return predicted labels of all rows, with those that are known; `memberships` returns those of some rows.
+def keep_evidence(
+    labels: Labels, probabilities: Floats, memberships: Callable[[Indices], Floats], evidence: Evidence | None
+) -> tuple[Labels, Floats]:
+    """Return the predicted labels of all rows, with those that are known, and how likely each is right.
 
-    Sets without a known label get the one that their memberships suggest and that keeps the pairs.
+    `memberships` returns those of some rows. Sets without a known label get the one that their memberships
+    suggest and that keeps the pairs.
     """
     if evidence is None or len(evidence.rows) == 0:
-        return labels
-    members, probabilities = evidence.sets[evidence.rows], memberships(evidence.rows)
-    affinity = np.zeros((len(evidence.labels), probabilities.shape[1]))
-    np.add.at(affinity, members, probabilities)
-    kept = labels.copy()
-    kept[evidence.rows] = settle(evidence, affinity)[members]
-    return kept
+        return labels, probabilities
+    rows, members, P = evidence.rows, evidence.sets[evidence.rows], memberships(evidence.rows)
+    affinity = np.zeros((len(evidence.labels), P.shape[1]))
+    np.add.at(affinity, members, P)
+    kept, sure = labels.copy(), probabilities.copy()
+    kept[rows] = settle(evidence, affinity)[members]
+    sure[rows] = P[np.arange(len(rows)), kept[rows]]
+    return kept, sure
 
 
 def about_evidence(labels: Labels, predicted: Labels) -> list[str]:
