@@ -11,9 +11,9 @@ from scipy.optimize import linear_sum_assignment
 
 from knet.arrays import Floats, Frame, Json, Labels
 from knet.estimator import KNet
-from knet.explore.display import to_frame
 from knet.explore.features import describe_columns, explained_variance
 from knet.metrics import rand_index, rand_index_of
+from knet.model.display import html_list, html_table, to_frame
 from knet.model.light import LightModel, load_light
 from knet.rows.dense import dense_rows
 from knet.rows.kinds import admit, column_names
@@ -25,6 +25,7 @@ DRAWS = 200  # samples of the rows for the uncertainty of the agreement
 REASONS = 3  # columns that explain a move, at most
 MIN_EXPLAINED = 0.02  # share of the variance of a column that a move has to explain
 SHOWN_MOVES = 5  # moves with reasons, the largest ones
+MOVES_HEADER = ("before", "after", "rows", "why")
 UNFAMILIAR = "unfamiliar"  # instead of a cluster: rows that the first model rejects
 
 
@@ -106,6 +107,14 @@ class Comparison:
             {"before": self.before[row], "after": self.after[column], "rows": int(self.counts[row, column])}
             for row, column in zip(*np.nonzero(self.counts), strict=True)
         ]
+
+    def move_rows(self) -> list[tuple[str, str, int, str]]:
+        """Return the moves as rows of a table: before, after, how many rows, and why."""
+        return [(move.before, move.after, move.n_rows, "; ".join(move.reasons)) for move in self.moves]
+
+    def _repr_html_(self) -> str:
+        title, *changes = repr(self).splitlines()
+        return html_table(title, MOVES_HEADER, self.move_rows()) + html_list(changes)
 
     def __repr__(self) -> str:
         title = (
