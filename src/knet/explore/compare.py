@@ -25,7 +25,6 @@ DRAWS = 200  # samples of the rows for the uncertainty of the agreement
 REASONS = 3  # columns that explain a move, at most
 MIN_EXPLAINED = 0.02  # share of the variance of a column that a move has to explain
 SHOWN_MOVES = 5  # moves with reasons, the largest ones
-MOVES_HEADER = ("before", "after", "rows", "why")
 UNFAMILIAR = "unfamiliar"  # instead of a cluster: rows that the first model rejects
 
 
@@ -108,13 +107,9 @@ class Comparison:
             for row, column in zip(*np.nonzero(self.counts), strict=True)
         ]
 
-    def move_rows(self) -> list[tuple[str, str, int, str]]:
-        """Return the moves as rows of a table: before, after, how many rows, and why."""
-        return [(move.before, move.after, move.n_rows, "; ".join(move.reasons)) for move in self.moves]
-
     def _repr_html_(self) -> str:
         title, *changes = repr(self).splitlines()
-        return html_table(title, MOVES_HEADER, self.move_rows()) + html_list(changes)
+        return moves_table(title, self.moves) + html_list(changes)
 
     def __repr__(self) -> str:
         title = (
@@ -122,6 +117,12 @@ class Comparison:
             f"({self.low:.3f} to {self.high:.3f}, 1 = identical)"
         )
         return "\n".join([title, *self.changes])
+
+
+def moves_table(caption: str, moves: Sequence[Move]) -> str:
+    """Return moves as a table in HTML."""
+    rows = [(move.before, move.after, move.n_rows, "; ".join(move.reasons)) for move in moves]
+    return html_table(caption, ("before", "after", "rows", "why"), rows)
 
 
 def compare(first: Clustering, second: Clustering, X: ArrayLike | None = None) -> Comparison:
