@@ -10,7 +10,7 @@ DATA ?= $(wildcard ../shared/datasets/paper)
 PARTS ?=
 REPRODUCE = OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(PARTS) $(if $(DATA),--data $(DATA))
 
-.PHONY: help install peers demo test test-slow docs dist wheel-test floors newest fuzz faults reproduce reproduce-full bench lint format clean
+.PHONY: help install peers demo test test-slow docs dist wheel-test floors newest fuzz faults reproduce reproduce-full bench boards boards-quick pages lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,9 @@ help:
 	@echo "make reproduce-full [DATA=folder] [PARTS=\"full oos\"]  the long form, which writes docs/reproduction.md"
 	@echo "make peers      install the packages of the other algorithms, for the reproduction"
 	@echo "make bench      speed and memory of knet and its peers; rewrites docs/performance.md"
+	@echo "make boards     knet and its peers, board by board; writes docs/benchmarks.md [BATTERY=folder] [VECTORS=folder] [ONLY=suite,unknown]"
+	@echo "make boards-quick  every board on small generated data, in a minute or two; writes build/benchmarks.md"
+	@echo "make pages      mark the pages of figures that are older than the code"
 	@echo "make lint       format check, lint, types"
 	@echo "make format     format the sources"
 	@echo "make clean      remove everything that was generated, including the environment"
@@ -118,6 +121,20 @@ LIMIT ?= 900
 bench: $(DEV)
 	$(BIN)/python -m benchmarks.speed $(DATA) -o build/speed.jsonl --peers-python $(PEERS) --limit $(LIMIT)
 	$(BIN)/python -m benchmarks.speed_page build/speed.jsonl docs
+
+# Each board of ONLY takes minutes; the page is written from all boards that were measured. PEERS as above, with the peers' packages.
+BATTERY ?= $(wildcard ../shared/datasets/battery)
+VECTORS ?= $(wildcard ../shared/datasets/vectors)
+ONLY ?=
+boards: $(DEV)
+	PYTHONPATH=src OMP_NUM_THREADS=1 $(PEERS) -m benchmarks.boards $(if $(BATTERY),--battery $(BATTERY)) \
+		$(if $(VECTORS),--vectors $(VECTORS)) $(if $(ONLY),--only $(ONLY))
+
+boards-quick: $(DEV)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.boards --quick --store build/boards-quick -o build
+
+pages: $(DEV)
+	$(BIN)/python -m benchmarks.pages --mark
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .
