@@ -10,7 +10,7 @@ DATA ?= $(wildcard ../shared/datasets/paper)
 PARTS ?=
 REPRODUCE = OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reproduce $(PARTS) $(if $(DATA),--data $(DATA))
 
-.PHONY: help install peers demo test test-slow docs dist wheel-test floors newest fuzz faults reproduce reproduce-full bench pictures lint format clean
+.PHONY: help install peers demo test test-slow docs dist wheel-test floors newest fuzz faults reproduce reproduce-full bench boards boards-quick pages pictures lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,9 @@ help:
 	@echo "make peers      install the packages of the other algorithms, for the reproduction"
 	@echo "make bench      speed and memory of knet and its peers; rewrites docs/performance.md"
 	@echo "make pictures   the pictures of the guide, in docs/images"
+	@echo "make boards     knet and its peers, board by board; writes docs/benchmarks.md [BATTERY=folder] [VECTORS=folder] [ONLY=suite,unknown]"
+	@echo "make boards-quick  every board on small generated data, in a minute or two; writes build/benchmarks.md"
+	@echo "make pages      mark the pages of figures that are older than the code"
 	@echo "make lint       format check, lint, types"
 	@echo "make format     format the sources"
 	@echo "make clean      remove everything that was generated, including the environment"
@@ -122,6 +125,20 @@ bench: $(DEV)
 
 pictures: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.pictures
+
+# Each board of ONLY takes minutes; the page is written from all boards that were measured. PEERS as above, with the peers' packages.
+BATTERY ?= $(wildcard ../shared/datasets/battery)
+VECTORS ?= $(wildcard ../shared/datasets/vectors)
+ONLY ?=
+boards: $(DEV)
+	PYTHONPATH=src OMP_NUM_THREADS=1 $(PEERS) -m benchmarks.boards $(if $(BATTERY),--battery $(BATTERY)) \
+		$(if $(VECTORS),--vectors $(VECTORS)) $(if $(ONLY),--only $(ONLY))
+
+boards-quick: $(DEV)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.boards --quick --store build/boards-quick -o build
+
+pages: $(DEV)
+	$(BIN)/python -m benchmarks.pages --mark
 
 lint: $(DEV)
 	$(BIN)/ruff format --check .

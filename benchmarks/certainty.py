@@ -90,10 +90,13 @@ def data_of(case: str, folder: Path | None) -> Data:
 
 def measure(case: str, folder: Path | None) -> dict[str, Row]:
     """Return what knet and a Gaussian mixture reach in a case."""
-    X, y = data_of(case, folder)
-    n_train, n_clusters, seed = len(X) // 2, len(np.unique(y[y >= 0])), int(case.split(":")[2])
+    return compare(*data_of(case, folder), int(case.split(":")[2]), is_vectors=case.startswith("vectors:"))
+
+
+def compare(X: np.ndarray, y: np.ndarray, seed: int, *, is_vectors: bool) -> dict[str, Row]:
+    """Return what knet and a Gaussian mixture reach after training on the first half of the rows."""
+    n_train, n_clusters = len(X) // 2, len(np.unique(y[y >= 0]))
     model = KNet(n_clusters, random_state=seed, device="cpu").fit(X[:n_train])
-    is_vectors = case.startswith("vectors:")
     scaler = PCA(COMPONENTS, random_state=seed) if is_vectors else StandardScaler()
     Z, kind = scaler.fit(X[:n_train]).transform(X), "tied" if is_vectors else "full"
     mixture = GaussianMixture(n_clusters, covariance_type=kind, n_init=3, reg_covar=1e-3, random_state=seed)

@@ -1,9 +1,10 @@
 """Embeddings and word counts: `python -m benchmarks.embeddings [--seeds 2] [--only PART] [--beside CHECKOUT]`.
 
 NMI and processor time (in seconds) of knet with its defaults, with metric="cosine", and of peers: k-means with ten
-starts, k-means of rows of length 1 (spherical), and a tied Gaussian mixture on 50 principal components. `--beside` adds
-the default of another checkout, in the same run. `--million` instead measures 1,000,000 x 768 rows in a memory map: the
-time of fit and predict, their memory, and the bare product of the rows with the model's first matrix.
+starts, k-means of rows of length 1 (spherical), a tied Gaussian mixture on 50 principal components, spectral clustering
+of ten neighbours, and, if they are installed, k-means on a UMAP and EVoC. `--beside` adds the default of another
+checkout, in the same run. `--million` instead measures 1,000,000 x 768 rows in a memory map: the time of fit and
+predict, their memory, and the bare product of the rows with the model's first matrix.
 """
 
 import argparse
@@ -15,12 +16,13 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import normalize
@@ -28,7 +30,7 @@ from sklearn.preprocessing import normalize
 from benchmarks.embedding_cases import CASES, Case, Labels, generated_vectors
 from benchmarks.memory import peak_mb, reset_peak
 from knet import KNet
-from knet.metrics import nmi
+from knet.metrics import ari, nmi
 
 MILLION, WIDTH, GROUPS, BLOCK = 1_000_000, 768, 20, 20_000
 Method = Callable[[Case, int], Labels]
@@ -42,6 +44,31 @@ def mixture(case: Case, seed: int) -> Labels:
     return labels
 
 
+def spectral(case: Case, seed: int) -> Labels:
+    """Return the labels of spectral clustering on the graph of ten nearest neighbours."""
+    model = SpectralClustering(case.n_clusters, affinity="nearest_neighbors", n_neighbors=10, random_state=seed)
+    labels: Labels = model.fit(case.X).labels_
+    return labels
+
+
+def umap(case: Case, seed: int) -> Labels:
+    """Return the labels of k-means on a UMAP of cosine distances, of five dimensions."""
+    from umap import UMAP
+
+    embedded = UMAP(n_components=5, metric="cosine", random_state=seed).fit_transform(case.X)
+    labels: Labels = KMeans(case.n_clusters, n_init=10, random_state=seed).fit_predict(embedded)
+    return labels
+
+
+def evoc(case: Case, seed: int) -> Labels:
+    """Return the labels of EVoC, which chooses the number of clusters; its noise counts as one more cluster."""
+    from evoc import EVoC
+
+    X = case.X.toarray() if issparse(case.X) else case.X
+    labels: Labels = EVoC(random_state=seed).fit_predict(np.asarray(X, np.float32))
+    return labels
+
+
 METHODS: dict[str, Method] = {
     "knet": lambda case, seed: KNet(case.n_clusters, random_state=seed).fit(case.X).labels_,
     "knet, cosine": lambda case, seed: KNet(case.n_clusters, metric="cosine", random_state=seed).fit(case.X).labels_,
@@ -50,18 +77,28 @@ METHODS: dict[str, Method] = {
         normalize(case.X)
     ),
     "mixture": mixture,
+    "spectral": spectral,
+    "UMAP + k-means": umap,
+    "EVoC": evoc,
 }
+PACKAGES = {"UMAP + k-means": "umap", "EVoC": "evoc"}  # that a method needs in addition
+
+
+def installed() -> list[str]:
+    """Return the methods whose packages are installed."""
+    return [name for name in METHODS if name not in PACKAGES or find_spec(PACKAGES[name]) is not None]
 
 
 def measure(case: Case, method: str, seeds: int) -> dict[str, Any]:
-    """Return the mean NMI and the median processor time of a method."""
+    """Return the mean NMI and ARI and the median processor time of a method."""
     scores, seconds = [], []
     for seed in range(seeds):
         started = time.process_time()
         labels = METHODS[method](case, seed)
         seconds.append(time.process_time() - started)
-        scores.append(nmi(case.y, labels))
-    return {"method": method, "nmi": float(np.mean(scores)), "seconds": float(np.median(seconds))}
+        scores.append((nmi(case.y, labels), ari(case.y, labels)))
+    means = np.mean(scores, axis=0)
+    return {"method": method, "nmi": float(means[0]), "ari": float(means[1]), "seconds": float(np.median(seconds))}
 
 
 def measure_beside(checkout: Path, name: str, seeds: int) -> dict[str, Any]:
@@ -77,7 +114,7 @@ def measure_beside(checkout: Path, name: str, seeds: int) -> dict[str, Any]:
 def rows(name: str, seeds: int, beside: Path | None) -> Iterator[dict[str, Any]]:
     """Yield the measurements of one case."""
     case = CASES[name]()
-    for method in METHODS:
+    for method in installed():
         yield measure(case, method, seeds)
     if beside is not None:
         yield measure_beside(beside, name, seeds)

@@ -2,10 +2,10 @@
 
 Each data set is halved at random; a default fit sees one half and labels the other. NMI and ARI of the new rows for the
 network, and for simpler rules that use the same start: a vote of 15 neighbours, the nearest centroid, and a ridge
-regression onto the groups. "followed" is the network before Algorithm 1, "exact targets" is one that never averages
-over neighbours, and "start" are the training rows themselves. FOLDER has `battery` and `vectors` (see
-`benchmarks.quality`); without it, the shapes and tables that need no files are used. To measure other code, set
-PYTHONPATH to its `src`; what that code does not have is left out.
+regression onto the groups. k-means does without that start. "followed" is the network before Algorithm 1, "exact
+targets" is one that never averages over neighbours, and "start" are the training rows themselves. FOLDER has `battery`
+and `vectors` (see `benchmarks.quality`); without it, the shapes and tables that need no files are used. To measure
+other code, set PYTHONPATH to its `src`; what that code does not have is left out.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -70,7 +71,7 @@ def variants() -> dict[str, AbstractContextManager[object]]:
 
 
 def by_start(Z: np.ndarray, labels: np.ndarray) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    """Return rules that label new rows from the prepared training rows and their start alone."""
+    """Return rules that label new rows from the prepared training rows and their start, and k-means, without it."""
     present = np.unique(labels)
     centers = np.stack([Z[labels == group].mean(0) for group in present])
     vote = KNeighborsClassifier(min(NEIGHBORS, len(Z))).fit(Z, labels)
@@ -79,10 +80,13 @@ def by_start(Z: np.ndarray, labels: np.ndarray) -> dict[str, Callable[[np.ndarra
         "vote of 15": vote.predict,
         "centroid": lambda new: present[cdist(new, centers).argmin(1)],
         "ridge": lambda new: ridge.predict(new).argmax(1),
+        "k-means": KMeans(len(present), n_init=10, random_state=0).fit(Z).predict,
     }
 
 
-def measure(data: Set, seed: int, n_rows: int) -> dict[str, tuple[float, float, float]]:
+def measure(
+    data: Set, seed: int, n_rows: int, changes: dict[str, AbstractContextManager[object]]
+) -> dict[str, tuple[float, float, float]]:
     """Return NMI and ARI of the new rows, and the seconds of the fit, by method."""
     order = np.random.default_rng(seed).permutation(len(data.X))[:n_rows]
     train, new = np.sort(order[::2]), np.sort(order[1::2])
@@ -92,7 +96,7 @@ def measure(data: Set, seed: int, n_rows: int) -> dict[str, tuple[float, float, 
         return nmi(data.y[new][scored], labels[scored]), ari(data.y[new][scored], labels[scored])
 
     found = {}
-    for name, change in variants().items():
+    for name, change in changes.items():
         with change:
             started = time.process_time()
             model = KNet(n_clusters, random_state=seed).fit(data.X[train])
@@ -120,7 +124,7 @@ def main() -> int:
     for data in sets(options.folder):
         if options.only in f"{data.family} {data.name}":
             for seed in range(options.seeds):
-                found = measure(data, seed, options.rows)
+                found = measure(data, seed, options.rows, variants())
                 for method, values in found.items():
                     results.setdefault((method, data.family), []).append(values)
                 if options.sets:

@@ -15,18 +15,21 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.generated_battery import generated
-from benchmarks.quality import Found, datasets
+from benchmarks.quality import Found, at_most, datasets
 from benchmarks.tasks import Labels, Rows
 from knet import KNet
 from knet.metrics import ari
 from knet.threads import limit_threads
 
 MAX_CLUSTERS = 30  # of the peers
+COMPONENTS = 50  # principal ones, of vectors, for the mixture
+Method = Callable[[Rows, str], Labels]
 
 
 def many_groups() -> Iterator[tuple[str, Rows, Labels]]:
@@ -68,9 +71,16 @@ def cases(folder: Path | None, vectors: Path | None) -> Iterator[Found]:
         yield f"many groups/{name}", X, [y]
     for name, X in no_groups():
         yield f"no groups/{name}", X, [np.ones(len(X), dtype=int)]
-    for path in sorted(vectors.glob("*.npz")) if vectors is not None else ():
+    if vectors is not None:
+        yield from stored_vectors(vectors)
+
+
+def stored_vectors(folder: Path) -> Iterator[Found]:
+    """Yield the vectors of files NAME.npz with X and y."""
+    for path in sorted(folder.glob("*.npz")):
         with np.load(path) as file:
-            yield f"vectors/{path.stem}", file["X"].astype(np.float32), [file["y"].astype(int) + 1]
+            groups = np.unique(file["y"], return_inverse=True)[1] + 1
+            yield f"vectors/{path.stem}", file["X"].astype(np.float32), [groups]
 
 
 def by_hdbscan(X: Rows, metric: str) -> Labels:
@@ -81,6 +91,8 @@ def by_hdbscan(X: Rows, metric: str) -> Labels:
 def by_bic(X: Rows, metric: str) -> Labels:
     """Return the mixture of full Gaussians with the smallest BIC."""
     counts = range(1, min(MAX_CLUSTERS, len(X) // 4) + 1)
+    if metric == "cosine":
+        X = PCA(min(COMPONENTS, *X.shape), random_state=0).fit_transform(X)
     models = [GaussianMixture(c, reg_covar=1e-4, random_state=0).fit(X) for c in counts]
     return min(models, key=lambda model: model.bic(X)).predict(X)
 
@@ -105,7 +117,7 @@ def by_knet(X: Rows, metric: str) -> Labels:
     return model.labels_ if model.number_["verdict"] != "a guess" else -1 - model.labels_
 
 
-def installed(names: list[str]) -> dict[str, Callable[[Rows, str], Labels]]:
+def installed(names: list[str]) -> dict[str, Method]:
     """Return the methods of these names that can be used here."""
     methods = {"knet": by_knet, "hdbscan": by_hdbscan, "bic": by_bic, "silhouette": by_silhouette, "evoc": by_evoc}
     try:
@@ -120,29 +132,26 @@ def score(truths: list[Labels], labels: Labels) -> tuple[float, bool]:
     n_found = len(np.unique(labels[labels >= 0])) if (labels >= 0).any() else len(np.unique(labels))
     counts = [len(set(truth[truth > 0])) for truth in truths]
     best = max(ari(truth[truth > 0], labels[truth > 0]) for truth in truths)
-    return best, n_found in counts or (counts == [1] and bool((labels < 0).any()))
+    return best, n_found in counts or (counts == [1] and bool((labels < 0).all()))
 
 
-def compare(found: Found, methods: dict[str, Callable[[Rows, str], Labels]], max_rows: int) -> list[float]:
-    """Print a data set's line, and return ARI and rightness of each method, and the ARI with the number given."""
+def compare(found: Found, methods: dict[str, Method]) -> dict[str, list[float]]:
+    """Print a data set's line; return ARI and rightness of each method, and of knet with the number given."""
     name, X, truths = found
-    if len(X) > max_rows:
-        kept = np.sort(np.random.RandomState(0).permutation(len(X))[:max_rows])
-        X, truths = X[kept], [truth[kept] for truth in truths]
     metric = "cosine" if name.startswith("vectors/") else "euclidean"
     scaled = X if metric == "cosine" else StandardScaler().fit_transform(X)
-    line, values = "", list[float]()
+    line, scores = "", dict[str, list[float]]()
     for method, run in methods.items():
         started = time.process_time()
         with limit_threads(1):
             labels = run(X if method == "knet" else scaled, metric)
         value, right = score(truths, labels)
         line += f" {value:6.3f} {len(np.unique(labels)):3}{'*' if right else ' '} {time.process_time() - started:5.1f}s"
-        values += [value, right]
+        scores[method] = [value, float(right)]
     n_true = max(len(set(truth[truth > 0])) for truth in truths)
     given = score(truths, KNet(n_true, metric=metric, random_state=0).fit(X).labels_)[0]
     print(f"{name:40} {n_true:5}{line} {given:18.3f}", flush=True)
-    return [*values, given]
+    return scores | {"given": [given, 1.0]}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -157,15 +166,15 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore")
     methods = installed([name for name in options.methods.split(",") if name])
     print(f"{'data':40} {'true':>5}" + "".join(f" {name:>18}" for name in [*methods, "given"]), flush=True)
-    families: dict[str, list[list[float]]] = {}
+    families: dict[str, list[dict[str, list[float]]]] = {}
     for data in cases(options.folder, options.vectors):
         if any(part in data[0] for part in options.only.split(",")):
-            families.setdefault(data[0].split("/")[0], []).append(compare(data, methods, options.rows))
+            families.setdefault(data[0].split("/")[0], []).append(compare(at_most(data, options.rows), methods))
     families["all with groups"] = [row for name, rows in families.items() if name != "no groups" for row in rows]
     for family, rows in families.items():
-        means = np.mean(rows, axis=0)
-        cells = "".join(f" {means[2 * i]:6.3f} right {means[2 * i + 1]:5.2f}" for i in range(len(methods)))
-        print(f"{family:40} {len(rows):5}{cells} {means[-1]:18.3f}")
+        means = np.mean([list(row.values()) for row in rows], axis=0)
+        cells = "".join(f" {value:6.3f} right {right:5.2f}" for value, right in means[:-1])
+        print(f"{family:40} {len(rows):5}{cells} {means[-1][0]:18.3f}")
     return 0
 
 

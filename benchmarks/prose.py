@@ -21,7 +21,7 @@ Data: prepared files, as published with the paper, if the data folder has them (
 the spirals are generated, Wine is scikit-learn's copy, and Cancer, Face and RCV are read from their public files,
 which `python -m benchmarks.download FOLDER` fetches. Labels are used for scores only.
 
-Versions: {versions}.
+Versions: {versions}. {stamps}
 """
 
 SETTINGS = """

@@ -11,11 +11,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.algorithms import ALGORITHMS
+from benchmarks.algorithms import ALGORITHMS, Algorithm
 from benchmarks.published import PUBLISHED
 from benchmarks.tasks import Labels, Rows, Task
 from knet import KNet
@@ -37,9 +38,16 @@ def datasets(folder: Path) -> Iterator[Found]:
         yield f"{path.parent.name}/{name}", np.loadtxt(path), [np.loadtxt(file).astype(int) for file in files]
 
 
+def at_most(found: Found, n_rows: int) -> Found:
+    """Return a data set with a random sample of its rows, in their order, if it has more than `n_rows`."""
+    name, X, labelings = found
+    kept = np.sort(np.random.RandomState(0).permutation(len(X))[:n_rows])
+    return found if len(X) <= n_rows else (name, X[kept], [labels[kept] for labels in labelings])
+
+
 def best_scores(labelings: list[Labels], predict: Clusterer) -> tuple[float, float]:
     """Return the best NMI and ARI over the labelings; `predict` gives labels for a number of clusters."""
-    scores = []
+    scores, predict = [], cache(predict)
     for truth in labelings:
         scored = truth > 0
         labels = predict(len(set(truth[scored])))
@@ -47,9 +55,9 @@ def best_scores(labelings: list[Labels], predict: Clusterer) -> tuple[float, flo
     return max(score[0] for score in scores), max(score[1] for score in scores)
 
 
-def peer(algorithm: str, X: Rows) -> Clusterer:
-    """Return a clusterer by the name of an algorithm of the reproduction, with seed 0."""
-    return lambda c: ALGORITHMS[algorithm].run(Task("", X, np.arange(len(X)), c, 0)).labels
+def clusterer(algorithm: Algorithm, X: Rows, seed: int = 0) -> Clusterer:
+    """Return a clusterer of these rows by an algorithm of the reproduction."""
+    return lambda c: algorithm.run(Task("", X, np.arange(len(X)), c, seed)).labels
 
 
 def score_dataset(found: Found, seeds: int, others: list[str]) -> tuple[str, list[float]]:
@@ -58,7 +66,7 @@ def score_dataset(found: Found, seeds: int, others: list[str]) -> tuple[str, lis
     started = time.perf_counter()
     runs = [best_scores(labelings, lambda c, s=s: KNet(c, random_state=s).fit(X).labels_) for s in range(seeds)]
     seconds = (time.perf_counter() - started) / seeds / len(labelings)
-    scores = [best_scores(labelings, peer(other, X)) for other in ("kmeans", *others)]
+    scores = [best_scores(labelings, clusterer(ALGORITHMS[other], X)) for other in ("kmeans", *others)]
     (n, a), (dn, da) = np.mean(runs, axis=0), np.std(runs, axis=0)
     (plain_n, plain_a), *rest = scores
     line = (

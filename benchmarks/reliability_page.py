@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.pages import FILES, stamp
+
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 
 
@@ -24,9 +26,11 @@ def _cell(value: object) -> str:
 
 
 def write_section(name: str, text: str) -> None:
-    """Replace a section of the page."""
+    """Replace a section of the page; it gets the date and the code of this run."""
     page = PAGE.read_text(encoding="utf-8")
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
     if not pattern.search(page):
         raise ValueError(f"{PAGE.name} has no section {name!r}.")
-    PAGE.write_text(pattern.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page), encoding="utf-8")
+    PAGE.write_text(
+        pattern.sub(lambda found: f"{found[1]}{text}\n\n{stamp(FILES)}\n{found[2]}", page), encoding="utf-8"
+    )

@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks import paper_numbers as printed
 from benchmarks.algorithms import ALGORITHMS
 from benchmarks.causes import CAUSES, NMI_AGREES, NmiCell, lambda_cause, nmi_cause, sigma_cause, time_cause
+from benchmarks.pages import stamps_of
 from benchmarks.plan import LARGE, ROWS_PERCENT, Plan
 from benchmarks.prose import FIGURES, FOOTER, HEADER, SETTINGS
 from benchmarks.results import job_of, read_rows, succeeded
@@ -40,6 +41,7 @@ class Measured:
         for row in succeeded(rows):
             self._runs[row["part"], row["algorithm"], row["dataset"], row["setting"]].append(row)
         self._reasons = {(r["part"], r["algorithm"], r["dataset"]): r["status"] for r in rows if r["status"] != "ok"}
+        self.stamps = stamps_of(row for row in succeeded(rows) if row["algorithm"] in OURS)
         self.versions: dict[str, str] = {}
         for row in rows:
             self.versions |= row.get("versions", {})
@@ -108,6 +110,7 @@ def header(measured: Measured) -> str:
         done=done,
         rest="" if done == len(planned) else "; the number of seeds behind a figure is in brackets",
         versions=", ".join(f"{name} {version}" for name, version in measured.versions.items()),
+        stamps=measured.stamps,
     )
 
 

@@ -9,7 +9,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("knet", "torch", "scikit-learn", "numpy", "clustpy", "spectralnet", "umap-learn", "genieclust")
+from benchmarks.pages import stamp
+
+PACKAGES = (
+    *(
+        "knet-clustering",
+        "torch",
+        "scikit-learn",
+        "numpy",
+        "pandas",
+        "clustpy",
+        "spectralnet",
+        "umap-learn",
+        "genieclust",
+    ),
+    *("evoc", "kmodes"),
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -45,6 +60,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.measured = stamp()
         self.rows: dict[Job, dict[str, Any]] = {}
         for row in read_rows(path):
             self.rows[job_of(row)] = row
@@ -55,7 +71,7 @@ class Store:
 
     def add(self, job: Job, **result: Any) -> None:
         """Append one result."""
-        row = {**vars(job), **result}
+        row = {**vars(job), **result, "measured": self.measured}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "ab+") as file:
             if file.tell() and not _ends_with_newline(file):

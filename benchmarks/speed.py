@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from statistics import median
 
+from benchmarks.pages import stamp
 from benchmarks.speed_cases import case_names, run_case
 
 PEERS = ("spectralnet", "dec")
@@ -38,12 +39,12 @@ def main() -> None:
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
     chosen = [name for name in case_names() if name.startswith(tuple(options.only.split(",")))]
-    rows = []
+    rows, measured = [], stamp()
     for name in chosen:
         row = repeated(name, options)
         print(json.dumps(row) if row else f"{name}: skipped, it did not run", flush=True)
         if row:
-            rows.append(row)
+            rows.append(row | {"measured": measured})
         if options.out:
             options.out.write_text("".join(json.dumps(line) + "\n" for line in rows), encoding="utf-8")
 

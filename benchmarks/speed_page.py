@@ -10,6 +10,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
+from benchmarks.pages import stamps_of
+
 BEGIN, END = "<!-- begin: written by benchmarks.speed_page -->", "<!-- end -->"
 NAMES = {
     "knet": "knet",
@@ -41,7 +43,7 @@ def main(arguments: list[str] | None = None) -> None:
     }
     written = {title: part(rows) for title, part in parts.items()}
     text = "\n\n".join(f"## {title}\n\n{part}" for title, part in written.items() if part)
-    page.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    page.write_text(f"{head}{BEGIN}\n\n{stamps_of(rows)}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
     plot(rows, options.docs / "images" / "performance.png")
 
 

@@ -714,6 +714,124 @@ def test_browser_can_be_used_with_the_keyboard(browser, page):
         assert area.get_attribute("aria-label")
 
 
+def drag(browser, view, corners, *, shift=False):
+    """Draw a rectangle on a map; corners are shares of its side."""
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    canvas = browser.find_element("css selector", f"canvas[data-view={view}]")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    x, y, right, bottom = (round((share - 0.5) * canvas.size["width"]) for share in corners)
+    actions = ActionChains(browser).move_to_element_with_offset(canvas, x, y)
+    actions = actions.key_down(Keys.SHIFT) if shift else actions
+    actions = actions.click_and_hold().move_by_offset((right - x) // 2, (bottom - y) // 2)
+    actions = actions.move_to_element_with_offset(canvas, right, bottom).release()
+    (actions.key_up(Keys.SHIFT) if shift else actions).perform()
+
+
+def n_selected(browser):
+    return int(browser.execute_script("return document.body.dataset.selected"))
+
+
+def test_browser_selects_rows_of_the_map_by_a_rectangle(browser, page):
+    open_page(browser, page)
+    drag(browser, "data", (0.01, 0.01, 0.99, 0.99))  # a drag before "select" selects nothing
+    assert n_selected(browser) == 0
+    assert not browser.find_element("id", "export").is_enabled()
+    browser.find_element("css selector", "button[data-select]").click()
+    drag(browser, "data", (0.01, 0.01, 0.99, 0.99))
+    assert n_selected(browser) == 300
+    assert len(browser.find_elements("css selector", "#selection tbody tr")) == 50
+    status = browser.find_element("id", "selected").text
+    assert status.startswith("300 of the 300 rows of the map: 100 of cluster 0, 100 of cluster 1, 100 of cluster 2.")
+    drag(browser, "data", (0.99, 0.99, 0.5, 0.01))  # from the right and from below
+    right = n_selected(browser)
+    assert 0 < right < 300
+    hue, grey = colors_of(browser, "canvas[data-view=embedding]")  # the other map shows the same rows
+    assert hue > 0
+    assert grey > 0
+    drag(browser, "data", (0.01, 0.01, 0.5, 0.99), shift=True)
+    assert n_selected(browser) == 300
+    browser.find_element("css selector", "button[data-cluster='1']").click()
+    drag(browser, "data", (0.01, 0.01, 0.99, 0.99))
+    assert n_selected(browser) == 100
+    header = [cell.text for cell in browser.find_elements("css selector", "#selection thead th")]
+    assert header[:4] == ["row", "position", "cluster", "probability"]
+    assert HOSTILE in header
+    assert browser.execute_script("return document.querySelectorAll('#selection i, #selection script').length") == 0
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_browser_exports_the_selection_by_keyboard_as_csv(browser, page, tmp_path):
+    import csv
+
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    open_page(browser, page)
+    assert not browser.find_element("id", "select-cluster").is_enabled()
+    browser.find_element("css selector", "button[data-cluster='2']").send_keys(Keys.SPACE)
+    browser.find_element("id", "select-cluster").send_keys(Keys.ENTER)
+    assert n_selected(browser) == 100
+    browser.find_element("id", "export").send_keys(Keys.ENTER)
+    path = tmp_path / "selected-rows.csv"
+    WebDriverWait(browser, 20).until(lambda _: path.exists() and path.stat().st_size > 0)
+    with open(path, newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    _, X, _ = fitted(max_iter=1)
+    assert set(header) == {"row", "position", "cluster", "probability", *X.columns}
+    assert len(rows) == 100
+    for row in (dict(zip(header, row, strict=True)) for row in rows):
+        assert row["cluster"] == "2"
+        assert row["row"] == f"<i>{row['position']}</i>"
+        expected = X.iloc[int(row["position"])]
+        assert all(float(row[name]) == pytest.approx(expected[name], rel=1e-9) for name in X.columns)
+    browser.find_element("id", "clear").send_keys(Keys.ENTER)
+    assert n_selected(browser) == 0
+    browser.find_element("id", "select-cluster").send_keys(Keys.ENTER)
+    browser.find_element("id", "export").send_keys(Keys.ESCAPE)
+    assert n_selected(browser) == 0
+    assert browser.get_log("browser") == []
+
+
+def test_browser_export_has_no_formulas_and_shows_gaps(browser, tmp_path):
+    X = pd.DataFrame(make_blobs(60, 2, centers=2, random_state=0)[0], columns=["=1+1", "b"])
+    X.loc[0, "b"] = np.nan
+    ids = ["=cmd|' /C calc'!A0", "+1", "-2.5e3", "@SUM(A1)", 'say "hi", all', *range(5, 60)]
+    quick(2).fit(X).report(X, tmp_path / "r.html", ids=ids, n_refits=0)
+    open_page(browser, tmp_path / "r.html")
+    browser.execute_script(
+        "window.kept = []; const make = URL.createObjectURL;"
+        "URL.createObjectURL = (blob) => { blob.text().then((text) => kept.push(text)); return make(blob); }"
+    )
+    browser.execute_script("document.querySelector('[data-select]').click()")
+    drag(browser, "data", (0.01, 0.01, 0.99, 0.99))
+    gaps = [row for row in browser.find_elements("css selector", "#selection tbody tr") if "\u2013" in row.text]
+    assert len(gaps) == 1
+    browser.execute_script("document.getElementById('export').click()")
+    text = browser.execute_async_script(
+        "const done = arguments[0], wait = () => kept.length ? done(kept[0]) : setTimeout(wait, 20); wait()"
+    )
+    lines = text.split("\r\n")
+    assert "'=1+1" in lines[0]
+    assert [line[:5] for line in lines[1:6]] == ["'=cmd", "+1,1,", "-2.5e", "'@SUM", '"say ']
+    assert '"say ""hi"", all",4,' in lines[5]
+    assert ",," in lines[1] or lines[1].endswith(",")  # the gap is an empty cell
+
+
+def test_the_values_of_the_map_have_bounded_size(tmp_path):
+    X = np.random.default_rng(0).normal(size=(3000, 60))
+    X[:1500, 0] += 8
+    model = quick(2).fit(X)
+    model.report(X, tmp_path / "r.html", n_refits=0)
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert len(text) < 2_000_000
+    columns = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["columns"]
+    assert 5 < len(columns) < 60
+    assert columns[0]["name"] == "x0"  # the columns that the clusters explain best come first
+
+
 def test_browser_follows_the_dark_scheme(browser, page):
     def look(scheme):
         features = [{"name": "prefers-color-scheme", "value": scheme}]

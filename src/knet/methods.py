@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Floats, RowsLike
+from knet.arrays import Floats, Rows, RowsLike
+from knet.model.display import html_list, html_table
 from knet.model.drift import Drift, drift
 from knet.model.levels import join_clusters
 from knet.model.naming import PLAIN, Naming
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from knet.show.report import ReportOptions
 
 
+CLUSTERS, SHOWN_CLUSTERS = ("cluster", "name", "training rows"), 30
 SCORE_ROWS = 2000  # of which `score` compares all pairs
 
 
@@ -46,6 +48,20 @@ class FurtherMethods:
         model = cast("KNet", self)
         check_is_fitted(model)
         return admit_table(X, getattr(model, "extra_", {}).get("table"), model.n_features_in_)
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        """Return what a notebook shows: scikit-learn's diagram and, of a fitted model, its clusters and caveats."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        model = cast("KNet", self)
+        if "text/html" in shown and hasattr(model, "predictor_"):
+            naming, names = self._naming, model.names_
+            sizes = dict(zip(naming.of_centers(self._n_centers), model.predictor_.reference.cluster_sizes, strict=True))
+            if any("names" not in edit for edit in naming.edits):
+                sizes = {}  # those of the fit, not of clusters that the user has merged or split
+            rows = [(label, names.get(label, ""), sizes.get(label)) for label in naming.live(self._n_centers)]
+            table = html_table(f"Clusters of {model.n_train_:,} training rows", CLUSTERS, rows[:SHOWN_CLUSTERS])
+            shown["text/html"] += table + html_list([model.number_["advice"], *model.caveats_])
+        return shown
 
     def levels(self, X: ArrayLike, counts: Sequence[int] | None = None) -> NDArray[np.int64]:
         """Return the clusters of each row at several levels, coarse to fine, (n_samples, n_levels).

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from knet.arrays import AnyArray, Labels
 
+__all__ = ["accuracy", "ari", "nmi"]
+
 
 def nmi(labels_true: ArrayLike, labels_pred: ArrayLike, *, noise_label: object = None) -> float:
     """Return the normalised mutual information, I(C, C') / sqrt(H(C) H(C')), in [0, 1].

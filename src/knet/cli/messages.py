@@ -46,7 +46,7 @@ def print_result(
     """
     import pyarrow as pa
 
-    from knet.explore.display import text_table
+    from knet.model.display import text_table
     from knet.tables.write import write_batches
 
     rounded = [

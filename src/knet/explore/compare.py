@@ -11,9 +11,9 @@ from scipy.optimize import linear_sum_assignment
 
 from knet.arrays import Floats, Frame, Json, Labels
 from knet.estimator import KNet
-from knet.explore.display import to_frame
 from knet.explore.features import describe_columns, explained_variance
 from knet.metrics import rand_index, rand_index_of
+from knet.model.display import html_list, html_table, to_frame
 from knet.model.light import LightModel, load_light
 from knet.rows.dense import dense_rows
 from knet.rows.kinds import admit, column_names
@@ -107,12 +107,22 @@ class Comparison:
             for row, column in zip(*np.nonzero(self.counts), strict=True)
         ]
 
+    def _repr_html_(self) -> str:
+        title, *changes = repr(self).splitlines()
+        return moves_table(title, self.moves) + html_list(changes)
+
     def __repr__(self) -> str:
         title = (
             f"{self.n_rows:,} rows, of which {self.share_moved:.1%} moved; agreement {self.agreement:.3f} "
             f"({self.low:.3f} to {self.high:.3f}, 1 = identical)"
         )
         return "\n".join([title, *self.changes])
+
+
+def moves_table(caption: str, moves: Sequence[Move]) -> str:
+    """Return moves as a table in HTML."""
+    rows = [(move.before, move.after, move.n_rows, "; ".join(move.reasons)) for move in moves]
+    return html_table(caption, ("before", "after", "rows", "why"), rows)
 
 
 def compare(first: Clustering, second: Clustering, X: ArrayLike | None = None) -> Comparison:

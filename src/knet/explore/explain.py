@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from knet.arrays import Floats, Frame, Labels, RowsLike
 from knet.estimator import KNet
-from knet.explore.display import html_table, text_table, to_frame
 from knet.explore.features import Feature, describe_columns, importance
 from knet.explore.rules import Rule, find_rules
 from knet.explore.samples import POOL_ROWS, sample_rows
+from knet.model.display import html_table, text_table, to_frame
 from knet.model.predictor import Predictor
 
 MAX_PREDICTIONS = 400_000  # rows that are labelled to find the contributions: they limit the time

@@ -62,8 +62,11 @@ class Feature:
             return MISSING
         return self.value(float(np.floor(median))) if self.kind == "date" else short_number(median)
 
-    def cell(self, row: Floats) -> str:
-        """Return what a row of numbers has in this column of the table, with about four digits; a dash if nothing."""
+    def cell(self, row: Floats, *, exact: bool = False) -> str:
+        """Return what a row of numbers has in this column of the table; a dash if nothing.
+
+        Numbers have about four digits, or if `exact` all that they have.
+        """
         own = row[list(self.places)]
         if np.isnan(own).any():
             return MISSING
@@ -71,7 +74,8 @@ class Feature:
             return self.levels[int(own.argmax())] if own.any() else MISSING
         if self.kind == "flag":
             return self._word(own[0] > 0.5)
-        return self.value(float(own[0])) if self.kind == "date" else short_number(float(own[0]))
+        number = float(own[0])
+        return self.value(number) if exact or self.kind == "date" else short_number(number)
 
     def between(self, low: float, high: float) -> float:
         """Return a short number t with low <= t < high, near their middle; whole if the values are whole."""

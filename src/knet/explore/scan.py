@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from knet.arrays import Floats, Frame, Labels
 from knet.estimator import KNet, RandomState
-from knet.explore.display import html_table, text_table, to_frame
 from knet.metrics import rand_index
+from knet.model.display import html_table, text_table, to_frame
 from knet.parameters import check_parameters
 from knet.prepare.training_rows import ordered_by_content, prepare_rows
 from knet.progress import IterationReporter

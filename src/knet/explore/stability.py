@@ -13,9 +13,9 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from knet.arrays import Frame, Labels, RowsLike
 from knet.estimator import KNet
-from knet.explore.display import html_table, rounded, to_frame
 from knet.explore.samples import Sample
 from knet.metrics import ari
+from knet.model.display import html_table, rounded, to_frame
 from knet.rows.kinds import count_rows, take_rows
 from knet.start.judge import JUDGE_NEIGHBORS
 

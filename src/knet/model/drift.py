@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from knet.arrays import Floats, Rows, row_blocks
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.model.certainty import DOUBTFUL
+from knet.model.display import html_table
 from knet.model.predictor import Predictor
 from knet.model.reference import RARE, chance_of, spread_rows
 from knet.rows.dense import dense_rows
@@ -20,7 +21,8 @@ from knet.rows.dense import dense_rows
 FAR_MORE = 10  # times the expected share: less is no reason to disturb anybody, however many rows prove it
 CHANCE = 1e-6  # of a false alarm: every call of `predict` is a test
 TESTED_ROWS = 1000  # rows that are looked at, fewer if they are wide: enough to prove any share that is far more
-NAMED_COLUMNS = 3
+NAMED_COLUMNS, SHOWN_COLUMNS = 3, 10  # in a sentence; in a notebook
+DRIFT_HEADER = ("column", "unusual values", "shift", "mean", "mean in training", "training, low", "training, high")
 DIFFERENT = 1.0  # divergence from which a column is named: a shift by 1.4 standard deviations, or a fifth of the spread
 SMALL_RATIO = 1e-9  # of standard deviations; a constant has none
 
@@ -199,6 +201,10 @@ class Drift:
             }
             for j in order
         ]
+
+    def _repr_html_(self) -> str:
+        lines = [list(line.values()) for line in self.table()[:SHOWN_COLUMNS]]
+        return html_table(self.advice, DRIFT_HEADER, lines)
 
     def __repr__(self) -> str:
         return f"<drift of {self.n_rows:,} rows: {self.advice}>"

@@ -4,9 +4,9 @@ from html import escape
 from io import BytesIO
 from pathlib import Path
 
-from knet.explore.compare import Comparison
-from knet.explore.display import html_table
+from knet.explore.compare import Comparison, moves_table
 from knet.files import check_new, write_whole
+from knet.model.display import html_list
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222;"
@@ -22,14 +22,13 @@ def report(comparison: Comparison, path: Path, *, overwrite: bool = False) -> No
     """Write a comparison to one HTML file that loads nothing from elsewhere; names of clusters are escaped."""
     check_new(path, overwrite=overwrite)
     title, *changes = repr(comparison).splitlines()
-    moves = [(move.before, move.after, move.n_rows, "; ".join(move.reasons)) for move in comparison.moves]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f"<title>Two clusterings compared</title><style>{STYLE}</style><h1>Two clusterings compared</h1>",
-        f"<p>{escape(title)}.</p><ul>{''.join(f'<li>{escape(text)}</li>' for text in changes)}</ul>",
+        f"<p>{escape(title)}.</p>{html_list(changes)}",
         _flow(comparison),
-        html_table("Rows that moved", ["before", "after", "rows", "why"], moves) if moves else "<p>No row moved.</p>",
+        moves_table("Rows that moved", comparison.moves) if comparison.moves else "<p>No row moved.</p>",
         "</html>\n",
     ]
     write_whole(path, "".join(parts).encode(), overwrite=overwrite)

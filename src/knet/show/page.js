@@ -7,7 +7,8 @@
   const copies = shorts(data.copies);
   const tip = document.getElementById("tip");
   const redraws = [];
-  let chosen = null;
+  let chosen = null, selecting = false, selected = new Set();
+  const SHOWN = 50, HOVERED = 4;  // selected rows in the table; columns of the tip
 
   // Colours are those of the style sheet, so that they follow the light or dark scheme.
   const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -70,7 +71,7 @@
     context.clearRect(0, 0, side, side);
     for (const front of [false, true]) {
       for (let i = 0; i < owners.length; i++) {
-        const lit = chosen === null || owners[i] === chosen;
+        const lit = (chosen === null || owners[i] === chosen) && (selected.size === 0 || selected.has(i));
         if (lit !== front) continue;
         context.fillStyle = lit ? color(owners[i]) : dimmed;
         mark(context, owners[i], ...place(xy, i, view, side), r * growth(i));
@@ -88,7 +89,26 @@
   function scatter(canvas) {
     const xy = shorts(data.views[canvas.dataset.view]);
     const view = { x: 0.5, y: 0.5, zoom: 1 };
-    const draw = () => drawPoints(canvas, xy, labels, view);
+    let frame = null;  // corners of the rectangle that is being drawn, as shares of the side
+    const draw = () => {
+      drawPoints(canvas, xy, labels, view);
+      if (!frame) return;
+      const context = canvas.getContext("2d"), [x, y, right, bottom] = frame.map((share) => share * canvas.width);
+      context.strokeStyle = ink("--blue");
+      context.lineWidth = 2 * (window.devicePixelRatio || 1);
+      context.strokeRect(x, y, right - x, bottom - y);
+    };
+    const share = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+    };
+    const inside = () => {
+      const [left, right] = [frame[0], frame[2]].sort((a, b) => a - b), [top, bottom] = [frame[1], frame[3]].sort((a, b) => a - b);
+      return [...labels.keys()].filter((i) => {
+        const [x, y] = place(xy, i, view, 1);
+        return x >= left && x <= right && y >= top && y <= bottom && (chosen === null || labels[i] === chosen);
+      });
+    };
     const zoom = (factor, px = 0.5, py = 0.5) => {
       const next = Math.min(200, Math.max(1, view.zoom * factor));
       view.x += (px - 0.5) / view.zoom - (px - 0.5) / next;
@@ -116,9 +136,29 @@
       const box = canvas.getBoundingClientRect();
       zoom(event.deltaY < 0 ? 1.25 : 0.8, (event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
     }, { passive: false });
-    canvas.addEventListener("pointerdown", (event) => { grabbed = [event.clientX, event.clientY]; moved = false; });
-    window.addEventListener("pointerup", () => { grabbed = null; });
+    canvas.addEventListener("pointerdown", (event) => {
+      grabbed = [event.clientX, event.clientY];
+      moved = false;
+      if (!selecting) return;
+      canvas.setPointerCapture(event.pointerId);  // the rectangle may end outside
+      frame = [...share(event), ...share(event)];
+    });
+    window.addEventListener("pointerup", (event) => {
+      grabbed = null;
+      if (!frame) return;
+      const found = inside();
+      frame = null;
+      if (moved) select(event.shiftKey ? [...selected, ...found] : found);
+    });
+    window.addEventListener("pointercancel", () => { grabbed = frame = null; draw(); });
     canvas.addEventListener("pointermove", (event) => {
+      if (frame) {
+        frame.splice(2, 2, ...share(event));
+        moved = true;
+        tip.hidden = true;
+        draw();
+        return;
+      }
       if (grabbed && view.zoom > 1) {
         const side = canvas.clientWidth * view.zoom;
         view.x -= (event.clientX - grabbed[0]) / side;
@@ -139,6 +179,11 @@
     });
     for (const button of canvas.closest("figure").querySelectorAll("[data-zoom-by]"))
       button.addEventListener("click", () => zoom(Number(button.dataset.zoomBy)));
+    canvas.closest("figure").querySelector("[data-select]").addEventListener("click", () => {
+      selecting = !selecting;
+      document.body.classList.toggle("selecting", selecting);
+      for (const button of document.querySelectorAll("[data-select]")) button.setAttribute("aria-pressed", String(selecting));
+    });
     redraws.push(draw);
   }
 
@@ -148,15 +193,68 @@
     const lines = [`row ${data.rows[i]}, cluster ${labels[i]}`];
     if (data.certainty.length) lines[0] += `, probability ${data.certainty[i]}`;
     if (copies[i] > 1) lines.push(`${copies[i]} identical rows`);
-    data.hoverNames.forEach((name, j) => lines.push(`${name}: ${data.hover[i][j]}`));
+    for (const column of data.columns.slice(0, HOVERED)) lines.push(`${column.name}: ${brief(column, i)}`);
     tip.textContent = lines.join("\n");
     const right = event.clientX + 16 + tip.offsetWidth > window.innerWidth;
     tip.style.left = `${Math.max(4, right ? event.clientX - tip.offsetWidth - 12 : event.clientX + 16)}px`;
     tip.style.top = `${Math.min(window.innerHeight - tip.offsetHeight - 4, event.clientY + 12)}px`;
   }
 
+  // A value for the eye: about four digits, and a dash if it is missing.
+  function brief(column, i) {
+    const text = column.values[i], number = Number(text);
+    if (text === "" || !column.isNumber) return text || "\u2013";
+    return Math.abs(number) >= 1e4 && Math.abs(number) < 1e12 ? Math.round(number).toLocaleString("en") : String(Number(number.toPrecision(4)));
+  }
+
+  // The columns of the table of selected rows, and of its file.
+  const facts = [
+    { name: "row", values: data.rows },
+    ...(data.positions.length ? [{ name: "position", values: data.positions.map(String), isNumber: true }] : []),
+    { name: "cluster", values: [...labels].map(String) },
+    ...(data.certainty.length ? [{ name: "probability", values: data.certainty }] : []),
+    ...data.columns,
+  ];
+
+  function select(found) {
+    selected = new Set(found);
+    const counts = new Map(), rows = [...selected].sort((a, b) => a - b);
+    for (const i of rows) counts.set(labels[i], (counts.get(labels[i]) || 0) + 1);
+    const parts = [...counts].sort((a, b) => a[0] - b[0]).map(([cluster, n]) => `${n} of cluster ${cluster}`);
+    const more = rows.length > SHOWN ? ` The first ${SHOWN} are shown; the file has all of them.` : "";
+    document.getElementById("selected").textContent = rows.length
+      ? `${rows.length} of the ${labels.length} rows of the map: ${parts.join(", ")}.${more}` : "No rows are selected.";
+    document.getElementById("export").disabled = document.getElementById("clear").disabled = rows.length === 0;
+    const line = (texts, tag) => {
+      const row = document.createElement("tr");
+      row.append(...texts.map((text) => Object.assign(document.createElement(tag), { textContent: text, className: "cut" })));
+      return row;
+    };
+    const table = document.getElementById("selection");
+    table.tHead.replaceChildren(...(rows.length ? [line(facts.map((column) => column.name), "th")] : []));
+    table.tBodies[0].replaceChildren(...rows.slice(0, SHOWN).map((i) => line(facts.map((column) => brief(column, i)), "td")));
+    document.body.dataset.selected = rows.length;
+    redraw();
+  }
+
+  // A text that a spreadsheet would compute gets an apostrophe; numbers stay.
+  function cell(text) {
+    const safe = /^[=+@\t\r-]/.test(text) && !/^[+-]?[\d.]+(e[+-]?\d+)?$/i.test(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  }
+
+  function download() {
+    const rows = [...selected].sort((a, b) => a - b);
+    const lines = [facts.map((column) => column.name), ...rows.map((i) => facts.map((column) => column.values[i]))];
+    const text = lines.map((line) => `${line.map(cell).join(",")}\r\n`).join("");
+    const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    Object.assign(document.createElement("a"), { href: address, download: "selected-rows.csv" }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 10000);
+  }
+
   function choose(cluster) {
     chosen = cluster;
+    document.getElementById("select-cluster").disabled = chosen === null;
     for (const element of document.querySelectorAll("[data-cluster]")) {
       const own = Number(element.dataset.cluster);
       element.classList.toggle("dim", chosen !== null && own !== chosen && element.tagName !== "BUTTON");
@@ -187,7 +285,11 @@
     choose(cluster === chosen ? null : cluster);
   });
   document.getElementById("all").addEventListener("click", () => choose(null));
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") choose(null); });
+  document.getElementById("select-cluster").addEventListener("click", () =>
+    select([...labels.keys()].filter((i) => labels[i] === chosen)));
+  document.getElementById("export").addEventListener("click", download);
+  document.getElementById("clear").addEventListener("click", () => select([]));
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") { select([]); choose(null); } });
   let waiting = false;
   window.addEventListener("resize", () => {
     if (waiting) return;
@@ -199,5 +301,6 @@
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   window.addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
   choose(null);
+  select([]);
   document.body.dataset.ready = "yes";
 })();

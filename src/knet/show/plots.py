@@ -38,7 +38,7 @@ from knet.show.profiles import profiles as find_profiles
 from knet.start.borders import CLEAR
 from knet.train.laplacians import DenseLaplacian
 
-__all__ = ["animation", "color", "data", "embedding", "explanation", "figure1", "history", "iteration"]
+__all__ = ["animation", "color", "data", "embedding", "explanation", "figure1", "flow", "history", "iteration"]
 __all__ += ["learned_kernel", "levels", "marker", "profiles", "raw_kernel", "scan", "selection", "silhouettes"]
 __all__ += ["spectrum"]
 

@@ -71,7 +71,8 @@ class RowNames:
 
     def __init__(self, rows: Sample, features: Sequence[Feature], importance: Floats, ids: Sequence[object] | None):
         self.rows, self.ids = rows, ids
-        self.features = [features[j] for j in np.argsort(-importance, kind="stable")[:ROW_COLUMNS]]
+        self.sorted = [features[j] for j in np.argsort(-importance, kind="stable")]
+        self.features = self.sorted[:ROW_COLUMNS]
 
     @property
     def columns(self) -> list[str]:

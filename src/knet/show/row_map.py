@@ -1,17 +1,19 @@
 """The map of rows: what the report's script draws on canvases, so that a reader can point at a row."""
 
 import base64
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from knet.arrays import AnyArray, Floats
 from knet.estimator import KNet
+from knet.explore.features import MISSING, Feature
 from knet.show.planes import describe_projection, identical_rows, row_plane
-from knet.show.report_tables import RowNames
+from knet.show.report_tables import RowNames, short
 
 MAP_ROWS = 3000  # the maximum number of points
-HOVER_COLUMNS = 4
+MAP_TEXT = 600_000  # characters of the values of these rows; columns beyond them are left out
 
 # The markers of `drawing.MARKERS` as corners of a polygon around 0 with a radius of about 1, y downwards; a circle has
 # none.
@@ -32,19 +34,34 @@ def row_map(
     n_clusters = len(np.unique(rows.labels))
     data = describe_projection(model, *row_plane(rows.scaled, n_clusters))
     views = {"data": data, "embedding": row_plane(rows.Psi, n_clusters)}
-    copies = identical_rows(rows.scaled)
+    copies, columns = identical_rows(rows.scaled), shown_columns(names.sorted, rows.X)
     drawn: dict[str, object] = {
         "corners": CORNERS,
         "labels": _encoded(rows.labels.astype("<u2")),
         "rows": [names.name(int(row)) for row in rows.rows],
+        "positions": [] if names.ids is None else rows.rows.tolist(),
         "copies": _encoded(np.minimum(copies, 2**16 - 1).astype("<u2")),
         "certainty": [f"{value:.2f}" for value in model.predictor_.memberships(rows.X).max(1)] * with_certainty,
-        "hoverNames": names.columns[:HOVER_COLUMNS],
-        "hover": [[feature.cell(values) for feature in names.features[:HOVER_COLUMNS]] for values in rows.X],
+        "columns": columns,
         "views": {name: _encoded(quantized(flat)) for name, (flat, _) in views.items()},
     }
     size = f"{len(rows.rows):,} rows" + "; larger points are several identical rows" * bool((copies > 1).any())
     return drawn, {name: f"{note or 'two dimensions, as they are'}; {size}" for name, (_, note) in views.items()}
+
+
+def shown_columns(features: Sequence[Feature], X: Floats) -> list[dict[str, object]]:
+    """Return name, kind and exact values of columns, as many as the page has space for; a missing value is empty."""
+    found: list[dict[str, object]] = []
+    n_left = MAP_TEXT
+    for feature in features:
+        values = [short(feature.cell(row, exact=True)) for row in X]
+        values = ["" if value == MISSING else value for value in values]
+        n_left -= sum(map(len, values))
+        if found and n_left < 0:
+            break
+        is_number = feature.kind in ("number", "whole", "binary")
+        found.append({"name": short(feature.name), "isNumber": is_number, "values": values})
+    return found
 
 
 def quantized(points: Floats) -> NDArray[np.uint16]:

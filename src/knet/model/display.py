@@ -20,6 +20,12 @@ def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[obje
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def html_list(texts: Iterable[str]) -> str:
+    """Return sentences as a list for a notebook, escaped; nothing if there are none."""
+    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return f"<ul>{items}</ul>" if items else ""
+
+
 def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table as lines of text, with columns of equal width."""
     lines = [list(header), *([rounded(cell) for cell in row] for row in rows)]
