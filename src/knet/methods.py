@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from knet.arrays import Floats, Rows, RowsLike
+from knet.arrays import Floats, RowsLike
 from knet.model.display import html_list, html_table
 from knet.model.drift import Drift, drift
 from knet.model.levels import join_clusters

@@ -1,7 +1,6 @@
 """Landmarks: a summary of many rows by the means of small groups."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from knet.arrays import Floats
@@ -14,7 +13,7 @@ SAMPLE_ROWS = 4000  # the means are found on at most this many rows
 MAX_ITER = 8  # iterations of k-means: a summary need not be the best one
 
 
-def landmarks(X: Floats, rng: np.random.RandomState) -> tuple[Floats, NDArray[np.float64]]:
+def landmarks(X: Floats, rng: np.random.RandomState) -> tuple[Floats, Floats]:
     """Return centres of small groups of rows, and how many rows each stands for."""
     sample = X if len(X) <= SAMPLE_ROWS else X[np.sort(rng.permutation(len(X))[:SAMPLE_ROWS])]
     distinct = np.unique(sample, axis=0)

@@ -126,7 +126,7 @@ def _kernel_width(near: Neighbors) -> float:
     return float(np.median(distances)) or (float(np.median(positive)) if len(positive) else 1.0)
 
 
-def _scores_without_own_row(Z: Floats, places: Floats, counts: NDArray[np.float64], width: float) -> Floats:
+def _scores_without_own_row(Z: Floats, places: Floats, counts: Floats, width: float) -> Floats:
     """Return the familiarity of training rows, as it would be if each row were new.
 
     A row is taken out of its nearest group: the group has one row less, and its mean moves away from the row.

@@ -106,16 +106,17 @@ class Predictor:
         Sizes are those of the labels at the positions `counted`, each as often as it occurs; None is all. If not
         `by_size`, the clusters keep their numbers. The probability of a row without any value, label -1, is 0.
         """
-        labels, probabilities = np.empty(X.shape[0], np.int64), np.empty(X.shape[0], float_dtype(X))
 
-        def fill(model: Predictor, rows: slice) -> None:
-            Z, known = model.features(X[rows]), model.preparation.known(X[rows])
-            P, labels[rows] = model._memberships(Z, model.encoder(Z), known)
-            probabilities[rows] = P.max(1)
+        def both_of(model: Predictor, block: Rows) -> Floats:
+            Z, known = model.features(block), model.preparation.known(block)
+            P, labels = model._memberships(Z, model.encoder(Z), known)
+            both: Floats = np.stack([labels.astype(np.float64), P.max(1)], axis=1)
             if known is not None:
-                labels[rows][known == 0], probabilities[rows][known == 0] = -1, 0
+                both[known == 0] = -1, 0
+            return both
 
-        self._in_blocks(fill, X, labels)
+        found = self._in_blocks(both_of, X, np.empty((X.shape[0], 2)))
+        labels, probabilities = found[:, 0].astype(np.int64), found[:, 1].astype(float_dtype(X))
         if not by_size:
             return self, labels, probabilities
         counts = np.bincount(1 + (labels if counted is None else labels[counted]), minlength=1 + len(self.centers))
