@@ -65,6 +65,9 @@ def is_whole(path: Path) -> bool:
     from knet.tables.formats import READ
     from knet.tables.read import Source
 
+    if path.suffix == ".npz":  # columns of a result; a table has one array
+        with np.load(path) as file:
+            return min(map(len, file.values()), default=0) > 0
     if path.suffix in READ:
         with Source(str(path)) as source:
             return len(source.read()) > 0

@@ -2,6 +2,7 @@
 
 import datetime
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -310,6 +311,18 @@ def test_fewer_distinct_rows_than_clusters_is_warned_of(laplacian):
         model = quick(5, laplacian=laplacian).fit(X)
     assert len(set(model.labels_)) <= 3
     assert_sound(model, X)
+
+
+def test_a_row_alone_has_its_label_in_a_batch_if_centres_are_equal_but_for_rounding(seed):
+    X = np.random.default_rng(seed).normal(size=(37, 1)) * 1e6
+    with pytest.warns(KNetDataWarning, match="only 2 distinct rows"):  # directions: left and right
+        model = KNet(3, sigma="median", metric="cosine", scale="standard", max_iter=1, random_state=seed).fit(X)
+    alone = np.concatenate([model.predict(row[None]) for row in X])
+    np.testing.assert_array_equal(alone, model.predict(X))
+    moved = replace(model.predictor_.clusters, centers=model.cluster_centers_[[0, 1, 0]] + 1e-16 * np.eye(3, 2))
+    scores = moved.scores(model.transform(X))
+    assert (scores.argmax(1) < 2).all()
+    assert (scores.max(1) - scores[:, 2] > 0).all()
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e30, 1e300])

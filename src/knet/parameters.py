@@ -39,6 +39,11 @@ def nonnegative_number() -> Rule:
     return lambda value: _is_number(value) and value >= 0, "a number >= 0"
 
 
+def factor() -> Rule:
+    """Allow numbers that multiply a measured width; squares of much smaller or larger ones are no floats."""
+    return lambda value: _is_number(value) and 1e-9 <= value <= 1e9, "a number in [1e-9, 1e9]"
+
+
 def fraction() -> Rule:
     """Allow floats in (0, 1]."""
     return lambda value: _is_number(value) and not _is_int(value) and 0 < value <= 1, "a fraction in (0, 1]"
@@ -134,7 +139,7 @@ RULES: dict[str, Allowed] = {
     "advanced": (nothing(), advanced()),
 }
 ADVANCED_RULES: dict[str, Allowed] = {
-    "sigma_scale": (positive_number(),),
+    "sigma_scale": (factor(),),
     "init": ("identity", "pretrain"),
     "u_columns": ("c-1", "c"),
     "reconstruction_weight": ("balanced", nonnegative_number()),

@@ -64,10 +64,18 @@ class Clusters:
 
     @cached_property
     def frame(self) -> tuple[Floats, Floats, Floats]:
-        """The middle of the centres, the centres from there, and minus half their squared norms."""
+        """The middle of the centres, the centres from there, and minus half their squared norms.
+
+        A centre that equals an earlier one but for rounding is never the nearest: a fit of fewer different rows than
+        clusters has such centres, and a row must get the same label in every batch.
+        """
         middle = self.centers.mean(0)
         centers = (self.centers - middle).astype(np.float64)  # double tells near ties apart
-        return middle, centers, -0.5 * np.square(centers).sum(1)
+        rounding = 32 * np.finfo(self.centers.dtype).eps * float(np.abs(self.centers).max(initial=0))
+        first = np.array([int((np.abs(centers - center).max(1) <= rounding).argmax()) for center in centers])
+        norms = np.square(centers).sum(1)
+        lowered = np.where(first < np.arange(len(centers)), 1e-6 * norms.max() + self.spread, 0)
+        return middle, centers[first], -0.5 * norms[first] - lowered
 
     def __getstate__(self) -> dict[str, object]:
         """Return the fields alone: what was cached can be made again."""

@@ -324,8 +324,9 @@ def about_number(n_clusters: int, verdict: str, border: Border) -> str:
 def value_of(X: Floats, labels: Labels, rng: np.random.RandomState, *, shares_unit: bool = False) -> float:
     """Return the value of a partition of prepared rows, for `KNet.score`; 0 for a single cluster.
 
-    It is the value by which numbers of clusters compete. As in `best_number`, clusters with clear borders rank above
-    others, then those with almost clear borders, and more of them above fewer.
+    As in `best_number`, clusters with clear borders rank above others, then those with almost clear borders, and more
+    of them above fewer. Otherwise the value decides, together with how well borders hold on average: in the few rows of
+    a fold no border is clear.
     """
     groups = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     c = int(groups.max()) + 1
@@ -338,4 +339,4 @@ def value_of(X: Floats, labels: Labels, rng: np.random.RandomState, *, shares_un
         following = choose_from(pool, judge, c + 1).verdict
         border = weakest_border(judge.graph, groups, JUDGE_NEIGHBORS)
         rank = LAST_MAX + c if border.verdict == "clear" else c if border.is_almost_clear else 0
-        return RANK * rank + _value(judge.measure(groups), following, c, judge)
+        return RANK * rank + border.average + _value(judge.measure(groups), following, c, judge)
