@@ -108,7 +108,7 @@ def test_following_ends_before_the_first_stage_that_gains_nothing(seed, monkeypa
     easy = rng.normal(size=(100, 2)) + 20 * np.repeat([[0], [1]], 50, axis=0)
     X, y = tensors(easy, np.repeat([0, 1], 50))
     followed = follow(encoder_of(X, 3), X, y, near_rows(X), 2.0, torch.Generator().manual_seed(seed))
-    assert stages == [100]  # all neighbours agree with the labels, and all held-out rows get theirs
+    assert stages == []  # a regression is enough: all held-out rows get their labels
     assert len(followed.split.held_out) == 20
     stages.clear()
     X, y = tensors(*wound_curves(seed))

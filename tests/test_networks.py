@@ -146,6 +146,18 @@ def test_the_network_is_the_textbook_one(seed, generator, depth):
     np.testing.assert_allclose(net(X).detach(), expected, atol=1e-12)
 
 
+def test_a_regression_finds_the_last_layer(seed, generator):
+    X = torch.from_numpy(np.random.default_rng(seed).normal(size=(200, 3)))
+    other = ResidualMLP(linear_start(X, 4), hidden_layer_sizes=(8, 8), generator=generator, zero_last=False)
+    net = copy.deepcopy(other)
+    nn.init.zeros_(net.weights[-1])
+    wanted = other(X).detach()
+    net.regress(X, wanted - X @ net.skip, 1e-12)
+    torch.testing.assert_close(net(X).detach(), wanted, rtol=0, atol=1e-4)
+    net.regress(X, wanted - X @ net.skip, 1e12)
+    torch.testing.assert_close(net(X).detach(), X @ net.skip, rtol=0, atol=1e-4)  # nothing is left of it
+
+
 def test_networks_of_one_generator_differ_in_hidden_weights_only(generator):
     first, second = mlp(torch.eye(4), generator), mlp(torch.eye(4), generator)
     assert not torch.equal(first.weights[0], second.weights[0])

@@ -28,6 +28,8 @@ from knet.train.networks import ResidualMLP
 from knet.train.pretrain import batches
 
 STAGES = (100, 200, 400, 800, 1600)  # gradient steps; training ends before the first stage that gains nothing
+RIDGE = 1e-2  # of the regression, as a share of the mean square of a feature
+MOST_WRONG = 0.02  # share of held-out rows that a solution by regression may get wrong
 N_CHOICES = 2  # after this many stages, the better kind of target is settled
 BATCH_ROWS, OWN_BATCH_ROWS = (
     64,
@@ -65,12 +67,25 @@ def follow(
         Source of the batches, and of the rows that are held out.
     """
     split = Split.draw(encoder, X, labels, side, generator)
-    averaged, attempts = neighbor_shares(labels, near), []
+    averaged = neighbor_shares(labels, near)
+    possible = [averaged]
     if (averaged.argmax(1) != labels).any():  # otherwise neighbours only say which rows are near a border
-        attempts.append(split.train(encoder, np.eye(averaged.shape[1])[labels], STAGES[0]))
-    if not attempts or attempts[0].wrong.any():  # otherwise averages cannot be better
-        attempts.insert(0, split.train(encoder, averaged, STAGES[0]))
+        possible.append(np.eye(averaged.shape[1])[labels])
+    best = _longest_that_gains(split, encoder, possible)
+    encoder.load_state_dict(best.encoder.state_dict())
+    encoder.eval()
+    return Followed(torch.from_numpy(best.shares).to(X.device), split)
+
+
+def _longest_that_gains(split: "Split", encoder: nn.Module, possible: Sequence[Floats]) -> "Attempt":
+    """Return the network after the last stage that gains, or the solution if it is as good as the first stage."""
+    solved = preferred([split.solve(encoder, shares) for shares in possible])
+    if solved.wrong.mean() <= ENOUGH:
+        return solved
+    attempts = [split.train(encoder, shares, STAGES[0]) for shares in possible]  # from the solution it would be longer
     best = preferred(attempts)
+    if solved.wrong.mean() <= MOST_WRONG and gain(solved.wrong, best.wrong) < 1:
+        return solved
     for stage, n_steps in enumerate(STAGES[1:], start=2):
         if best.wrong.mean() <= ENOUGH:
             break
@@ -82,9 +97,7 @@ def follow(
                 [longer if kind is best else split.train(kind.encoder, kind.shares, n_steps) for kind in attempts]
             )
         best = longer
-    encoder.load_state_dict(best.encoder.state_dict())
-    encoder.eval()
-    return Followed(torch.from_numpy(best.shares).to(X.device), split)
+    return best
 
 
 @dataclass(frozen=True)
@@ -146,6 +159,15 @@ class Split:
         trained, held_out = (torch.from_numpy(np.flatnonzero(rows)).to(X.device) for rows in (~is_held, is_held))
         return cls(X, groups, targets(means, side), side, trained, held_out, generator)
 
+    def solve(self, encoder: nn.Module, shares: Floats) -> Attempt:
+        """Set the last layer of a copy of the default network by ridge regression; other networks stay as they are."""
+        encoder, goals = copy.deepcopy(encoder).eval(), torch.from_numpy(shares @ self.goals).to(self.X)
+        if isinstance(encoder, ResidualMLP):
+            with one_thread():
+                X = self.X[self.trained]
+                encoder.regress(X, goals[self.trained] - X @ encoder.skip, RIDGE)
+        return self._attempt(encoder, shares, goals)
+
     def train(self, encoder: nn.Module, shares: Floats, n_steps: int) -> Attempt:
         """Train a copy of an encoder by steps of Adam on the mean of ||psi(x) - target||^2 / side^2."""
         encoder = copy.deepcopy(encoder).train()
@@ -154,9 +176,11 @@ class Split:
         steps = list(batches(len(self.trained), n_rows, n_steps, self.generator))
         with one_thread(), torch.no_grad():  # steps are too small for several
             self._approach(encoder, self.X[self.trained], goals[self.trained], steps)
-        encoder.eval()
-        with torch.no_grad():
-            error = float((encoder(self.X[self.held_out]) - goals[self.held_out]).square().sum(1).mean())
+        return self._attempt(encoder.eval(), shares, goals)
+
+    @torch.no_grad()
+    def _attempt(self, encoder: nn.Module, shares: Floats, goals: Tensor) -> Attempt:
+        error = float((encoder(self.X[self.held_out]) - goals[self.held_out]).square().sum(1).mean())
         return Attempt(encoder, shares, self.wrong(encoder), error)
 
     def _approach(self, encoder: nn.Module, X: Tensor, goals: Tensor, steps: list[Tensor]) -> None:

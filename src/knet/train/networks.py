@@ -60,10 +60,24 @@ class ResidualMLP(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor:
         """Map rows, (n, d), to (n, d')."""
+        return torch.addmm(self.biases[-1], self._hidden(X), self.weights[-1]).add_(X @ self.skip)
+
+    @torch.no_grad()
+    def regress(self, X: Tensor, G: Tensor, ridge: float) -> None:
+        """Set the last layer so that g(X) is as near to G as possible, by ridge regression."""
+        H = nn.functional.pad(self._hidden(X), (0, 1), value=1.0)
+        gram = (H.mT @ H).double()
+        gram.diagonal().add_(ridge * gram.diagonal().mean())
+        last = torch.linalg.solve(gram, (H.mT @ G).double())
+        self.weights[-1].copy_(last[:-1])
+        self.biases[-1].copy_(last[-1])
+
+    def _hidden(self, X: Tensor) -> Tensor:
+        """Return the last hidden layer."""
         H = X
         for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             H = torch.addmm(b, H, W).relu_()
-        return torch.addmm(self.biases[-1], H, self.weights[-1]).add_(X @ self.skip)
+        return H
 
 
 @dataclass(frozen=True)
