@@ -9,8 +9,8 @@ installed with Python packages is used; nothing is downloaded. Peers take part i
 
 import argparse
 import json
+import os
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -205,16 +205,21 @@ MEASURED: dict[str, Callable[[Request], Iterator[tuple[str, Scores]]]] = {
 def measure(name: str, request: Request, store: Path) -> int:
     """Measure a board on one thread, store its rows, and return how many there are."""
     facts = {"measured": stamp(), "versions": versions(), "amount": request.amount}
-    started, rows = time.process_time(), list[Row]()
+    started, rows = seconds(), list[Row]()
     with limit_threads(1):
         for found, scores in MEASURED[name](request):
             rows.append({"set": found, "scores": scores})
-            print(f"{name}: {found}, {time.process_time() - started:.0f} s", flush=True)
+            print(f"{name}: {found}, {seconds() - started:.0f} s", flush=True)
     if rows:
         store.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(facts | {"minutes": (time.process_time() - started) / 60, "rows": rows}, indent=1)
+        text = json.dumps(facts | {"minutes": (seconds() - started) / 60, "rows": rows}, indent=1)
         (store / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     return len(rows)
+
+
+def seconds() -> float:
+    """Return the processor time of this process and of its children."""
+    return sum(os.times()[:4])
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -148,7 +148,7 @@ def origins(stored: dict[str, dict]) -> str:
     for name, board in stored.items():
         packages = ", ".join(f"{package} {version}" for package, version in board["versions"].items())
         origin = f"{board['measured']} {board['amount'].capitalize()}. Versions: {packages}."
-        titles.setdefault(origin, []).append(f"{BOARDS[name].title} ({board['minutes']:.0f} processor minutes)")
+        titles.setdefault(origin, []).append(f"{BOARDS[name].title} ({board['minutes']:.1f} processor minutes)")
     lines = [f"- {'; '.join(boards)}. {origin}" for origin, boards in titles.items()]
     return "## When, and with what\n\n" + "\n".join(lines)
 
