@@ -60,7 +60,7 @@ class Request:
         """Yield vectors of texts and images."""
         if self.vectors is not None:
             return self.fewer(number.stored_vectors(self.vectors))
-        small = (name for name in CASES if name.startswith(("digits", "3,000", "generated counts, T")))
+        small = (name for name in CASES if name.startswith(("digits", "3,000", "5,000")))
         cases = ((name, CASES[name]()) for name in small)
         return self.fewer((f"vectors/{name}", case.X, [case.y + 1]) for name, case in cases)
 
@@ -107,8 +107,7 @@ def unknown(request: Request) -> Iterator[tuple[str, Scores]]:
     titles = {"hdbscan": "HDBSCAN", "bic": "mixture, BIC", "silhouette": "k-means, silhouette", "evoc": "EVoC"}
     many = ((f"many groups/{name}", X, [y]) for name, X, y in number.many_groups())
     none = ((f"no groups/{name}", X, [np.ones(len(X), int)]) for name, X in islice(number.no_groups(), 0, None, 3))
-    vectors = (found for found in request.vector_sets() if isinstance(found[1], np.ndarray))
-    for found in (*request.tables(), *vectors, *request.fewer(many), *request.fewer(none)):
+    for found in (*request.tables(), *request.vector_sets(), *request.fewer(many), *request.fewer(none)):
         methods = number.installed([])
         if not found[0].startswith("vectors/"):
             methods.pop("evoc", None)  # it refuses tables of few columns
@@ -146,8 +145,6 @@ def new_rows(request: Request) -> Iterator[tuple[str, Scores]]:
 def calibration(request: Request) -> Iterator[tuple[str, Scores]]:
     """Yield the calibration error of the probabilities, and the AUC of right against wrong labels."""
     for name, X, (y, *_) in (*request.tables(), *request.vector_sets()):
-        if not isinstance(X, np.ndarray):
-            continue
         runs = []
         for seed in range(request.seeds):
             order = np.random.default_rng(seed).permutation(len(X))
