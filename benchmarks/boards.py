@@ -182,8 +182,8 @@ def speed(request: Request) -> Iterator[tuple[str, Scores]]:
         return
     cases = {name: case for name, case in ratios.CASES.items() if case.repeats and not name.startswith("auto")}
     for name in islice(cases, QUICK_SETS if request.quick else None):
-        methods = ("knet", "k-means", "spectral", "hdbscan")
-        yield name, {method: [ratios.measured(ROOT, name, method)[0]] for method in methods}
+        methods = {"knet": "knet", "k-means": "k-means", "spectral": "spectral", "HDBSCAN": "hdbscan"}
+        yield name, {title: [ratios.measured(ROOT, name, method)[0]] for title, method in methods.items()}
 
 
 MEASURED: dict[str, Callable[[Request], Iterator[tuple[str, Scores]]]] = {
