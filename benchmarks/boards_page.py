@@ -116,7 +116,8 @@ make boards BATTERY=folder VECTORS=folder   # or one board: python -m benchmarks
 make boards-quick                           # every board on small generated data, in minutes; page in build/
 ```
 
-The folders have labelled data sets; nothing is downloaded, and without them generated data is used. Each table has the
+The folders have labelled data sets; nothing is downloaded, and without them generated data is used. Peers take part if
+they are installed (`make peers`; `PEERS=` names an interpreter that has them). Each table has the
 means over the data sets of a family; the best figure of a line is bold. The list after it has every data set on which
 another method is better than knet by more than 0.005 in the first measure (seconds: 5 %).
 """
@@ -148,7 +149,7 @@ def origins(stored: dict[str, dict]) -> str:
     for name, board in stored.items():
         packages = ", ".join(f"{package} {version}" for package, version in board["versions"].items())
         origin = f"{board['measured']} {board['amount'].capitalize()}. Versions: {packages}."
-        titles.setdefault(origin, []).append(f"{BOARDS[name].title} ({board['minutes']:.0f} processor minutes)")
+        titles.setdefault(origin, []).append(f"{BOARDS[name].title} ({board['minutes']:.1f} processor minutes)")
     lines = [f"- {'; '.join(boards)}. {origin}" for origin, boards in titles.items()]
     return "## When, and with what\n\n" + "\n".join(lines)
 
@@ -202,5 +203,5 @@ def losses(board: Board, rows: list[Row]) -> list[str]:
         better = {name: value for name, value in peers.items() if sign * (value - own) > close}
         named = sorted(better.items(), key=lambda item: -sign * item[1])
         if named:
-            lines.append(f"- {row['set']}: knet {own:.3f}; {', '.join(f'{name} {value:.3f}' for name, value in named)}")
+            lines.append(f"- {row['set']}: knet {own:.3f}; {'; '.join(f'{name} {value:.3f}' for name, value in named)}")
     return lines

@@ -39,6 +39,8 @@ def meaning(node: object) -> str:
         return f"[{','.join(meaning(item) for item in node if not is_docstring(item))}]"
     if not isinstance(node, ast.AST):
         return repr(node)
+    if isinstance(node, ast.JoinedStr):  # Python 3.12 may end it with an empty text
+        node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
     fields = {name: value for name, value in ast.iter_fields(node) if name not in NOT_RUN and value not in (None, [])}
     return f"{type(node).__name__}({','.join(f'{name}={meaning(value)}' for name, value in fields.items())})"
 
