@@ -37,8 +37,8 @@ help:
 
 install: $(DEV)
 
-# knet with one of its extras; installed again only if the requirements change. Modules are compiled when they are imported.
-$(STAMP)-%: pyproject.toml constraints.txt
+# knet with one of its extras; installed again only if the requirements or the version change. Modules are compiled when they are imported.
+$(STAMP)-%: pyproject.toml constraints.txt src/knet/__init__.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[$*]'
 	@touch $@
