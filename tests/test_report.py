@@ -468,6 +468,8 @@ def test_typical_rows_are_the_most_familiar_of_each_cluster():
     rows = Sample(np.arange(6), np.zeros((6, 1)), np.zeros((6, 1)), np.zeros((6, 1)), np.array([0, 0, 0, 1, 1, 1]), 6)
     names = report_tables.RowNames(rows, [Feature("x", "number", (0,))], np.ones(1), None)
     assert [int(row.row) for row in report_tables.typical_rows(names, scores)] == [0, 2, 5, 3]
+    rows.X[[0, 5]] = np.nan  # what is not known is expected to be typical
+    assert [int(row.row) for row in report_tables.typical_rows(names, scores)] == [2, 1, 3, 4]
 
 
 def test_shares_are_written_briefly():

@@ -112,14 +112,14 @@ def color_levels(profile: Profile) -> list[int]:
 
 
 def typical_rows(names: RowNames, scores: NDArray[np.floating]) -> list[ListedRow]:
-    """Return the most familiar rows of each cluster; the embedding draws all rows of a cluster to its centre."""
+    """Return the most familiar rows of each cluster, of those with the fewest gaps: gaps have expected values."""
     rows = names.rows
-    clusters = np.unique(rows.labels)
+    clusters, gaps = np.unique(rows.labels), np.isnan(rows.X).sum(1)
     n_each = TYPICAL_ROWS if len(clusters) <= MANY_CLUSTERS else 1
     found = []
     for cluster in clusters:
         own = np.flatnonzero(rows.labels == cluster)
-        found += [names.listed(int(at)) for at in own[np.argsort(-scores[own], kind="stable")[:n_each]]]
+        found += [names.listed(int(at)) for at in own[np.lexsort([-scores[own], gaps[own]])[:n_each]]]
     return found
 
 
