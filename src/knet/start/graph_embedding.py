@@ -17,11 +17,13 @@ TOL = 1e-2  # distance between the spans of two iterations at which the solver s
 MAX_ITER = 5  # iterations of filter and Rayleigh-Ritz
 
 
-def graph_embedding(graph: csr_matrix, connected: csr_matrix, n_columns: int, rng: np.random.RandomState) -> Floats:
+def graph_embedding(
+    graph: csr_matrix, connected: csr_matrix, n_columns: int, rng: np.random.RandomState, *, in_blocks: bool = False
+) -> Floats:
     """Return the eigenvectors of the largest eigenvalues of D^-1/2 W D^-1/2, largest first.
 
     W is the graph with its components `connected`. If `graph` itself has several, their indicators are close to the
-    wanted vectors, and a solver for blocks of vectors starts from them.
+    wanted vectors, and a solver for blocks of vectors starts from them. `in_blocks` asks for it in any case.
     """
     n = graph.shape[0]
     scale = diags(1 / np.sqrt(np.asarray(connected.sum(1)).ravel()))
@@ -29,7 +31,7 @@ def graph_embedding(graph: csr_matrix, connected: csr_matrix, n_columns: int, rn
     if n <= max(DENSE_ROWS, 5 * n_columns):
         return _largest_dense(L.toarray(), n_columns)
     component = connected_components(graph, directed=False)[1]
-    if component.max() == 0 and n_columns <= LANCZOS_COLUMNS:
+    if component.max() == 0 and n_columns <= LANCZOS_COLUMNS and not in_blocks:
         try:
             return _largest_lanczos(L, n_columns, rng)
         except ArpackNoConvergence:  # eigenvalues are too close to each other
