@@ -99,6 +99,8 @@ class Pool:
         first, mixtures = list(FIRST_METHODS), list(MIXTURES)
         if len(self.counts) > 1:
             first, mixtures = (MANY_METHODS, []) if n_clusters > MANY_CLUSTERS else (first, SCAN_MIXTURES)
+        if len(self.sample) < n_clusters * self.X.shape[1]:  # groups have fewer rows than a full covariance has columns
+            mixtures = [name for name in mixtures if name.startswith("tied")]
         return [name for name in first if name != "layout" or self.uses_layout], mixtures
 
     def ask(self, counts: Sequence[int]) -> None:

@@ -1,32 +1,51 @@
 """Eigenvectors of sparse neighbour graphs, which show their groups."""
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import csr_matrix, diags, identity
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from knet.arrays import Floats
 
 DENSE_ROWS = 400  # rows up to which LAPACK is faster than the iterative solver
+LANCZOS_COLUMNS, LANCZOS_TOL, MAX_RESTARTS = 50, 1e-5, 20  # of ARPACK: it is slower for more vectors
 FIRST_DEGREE, MAX_DEGREE = 24, 200  # degree of the Chebyshev polynomial: in the first iteration, and at most
 MAX_GROWTH = 1e6  # of a vector in one iteration: the first one must not drown the others in single precision
 TOL = 1e-2  # distance between the spans of two iterations at which the solver stops
 MAX_ITER = 5  # iterations of filter and Rayleigh-Ritz
 
 
-def graph_embedding(graph: csr_matrix, connected: csr_matrix, n_columns: int, rng: np.random.RandomState) -> Floats:
+def graph_embedding(
+    graph: csr_matrix, connected: csr_matrix, n_columns: int, rng: np.random.RandomState, *, in_blocks: bool = False
+) -> Floats:
     """Return the eigenvectors of the largest eigenvalues of D^-1/2 W D^-1/2, largest first.
 
-    W is the graph with its components `connected`. The indicators of the components of `graph` itself are close to the
-    wanted vectors, and the solver starts from them.
+    W is the graph with its components `connected`. If `graph` itself has several, their indicators are close to the
+    wanted vectors, and a solver for blocks of vectors starts from them. `in_blocks` asks for it in any case.
     """
     n = graph.shape[0]
     scale = diags(1 / np.sqrt(np.asarray(connected.sum(1)).ravel()))
     L = (scale @ connected @ scale).tocsr()
     if n <= max(DENSE_ROWS, 5 * n_columns):
         return _largest_dense(L.toarray(), n_columns)
+    component = connected_components(graph, directed=False)[1]
+    if component.max() == 0 and n_columns <= LANCZOS_COLUMNS and not in_blocks:
+        try:
+            return _largest_lanczos(L, n_columns, rng)
+        except ArpackNoConvergence:  # eigenvalues are too close to each other
+            pass
     extra = rng.standard_normal((n, max(4, n_columns // 4)))  # speeds up convergence if eigenvalues are close
-    return _largest_sparse(L, n_columns, np.hstack([_component_indicators(graph, n_columns, rng), extra]))
+    return _largest_sparse(L, n_columns, np.hstack([_component_indicators(graph, component, n_columns, rng), extra]))
+
+
+def _largest_lanczos(L: csr_matrix, n_columns: int, rng: np.random.RandomState) -> Floats:
+    """Return the eigenvectors of the largest eigenvalues of L, by ARPACK: the fastest unless eigenvalues are equal."""
+    start, n_vectors = rng.standard_normal(L.shape[0]), max(2 * n_columns + 10, 20)
+    V = eigsh(L, n_columns, which="LA", v0=start, ncv=n_vectors, maxiter=MAX_RESTARTS, tol=LANCZOS_TOL)[1]
+    largest: Floats = np.ascontiguousarray(V[:, ::-1])
+    return largest
 
 
 def _largest_dense(L: Floats, n_columns: int) -> Floats:
@@ -39,9 +58,10 @@ def _largest_dense(L: Floats, n_columns: int) -> Floats:
     return largest
 
 
-def _component_indicators(graph: csr_matrix, n_columns: int, rng: np.random.RandomState) -> Floats:
+def _component_indicators(
+    graph: csr_matrix, component: NDArray[np.integer], n_columns: int, rng: np.random.RandomState
+) -> Floats:
     """Return the indicators of the largest components of a graph, and random columns if there are too few."""
-    component = connected_components(graph, directed=False)[1]
     largest = np.argsort(-np.bincount(component), kind="stable")[:n_columns]
     guess: Floats = rng.standard_normal((graph.shape[0], n_columns))
     roots = np.sqrt(np.asarray(graph.sum(1)))

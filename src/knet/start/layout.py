@@ -49,7 +49,8 @@ def layout(X: Floats, n_dimensions: int, rng: np.random.RandomState) -> Floats:
 def neighbor_layout(near: Neighbors, tree: Tree, n_dimensions: int, rng: np.random.RandomState) -> Floats:
     """Return the layout of rows whose neighbours, and the spanning tree of these, are known."""
     graph, n = fuzzy_graph(near), len(near.indices)
-    start = graph_embedding(graph, connect(graph, tree), n_dimensions + 1, rng)[:, 1:]  # the first one is constant
+    # Vectors that have not fully converged are a better start: with exact ones, images and texts lose 0.008 of ARI.
+    start = graph_embedding(graph, connect(graph, tree), n_dimensions + 1, rng, in_blocks=True)[:, 1:]
     start *= WIDTH / max(float(np.abs(start).max()), 1e-12)
     points = (start + 1e-4 * rng.standard_normal(start.shape)).astype(np.float32)  # equal points would stay equal
     n_epochs = int(np.clip(EPOCH_ROWS // n, MIN_EPOCHS, MAX_EPOCHS))

@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
 from knet.arrays import Floats, Labels
+from knet.threads import allowed_threads
 
 Indices = NDArray[np.intp]
 
@@ -85,7 +86,8 @@ def _is_mutual(indices: Indices) -> NDArray[np.bool_]:
 def nearest(X: Floats, queries: Floats, k: int) -> tuple[Indices, Floats]:
     """Return the k rows of X nearest to each query, and their distances."""
     if X.shape[1] <= TREE_COLUMNS:
-        distances, indices = cKDTree(X).query(queries, k)
+        leaf = int(np.clip(8 * X.shape[1], 16, 64))  # rows of a leaf: in more columns, a tree excludes fewer of them
+        distances, indices = cKDTree(X, leafsize=leaf).query(queries, k, workers=allowed_threads())
     else:
         distances, indices = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(X).kneighbors(queries)
     return indices.reshape(len(queries), k), distances.reshape(len(queries), k)
