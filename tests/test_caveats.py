@@ -30,7 +30,7 @@ def ordinary(seed):
         "iris": (load_iris().data[rows], 3),
         "iris in two": (load_iris().data, 2),  # one column alone separates them, and so do the others
         "wine": (load_wine(as_frame=True).data, 3),
-        "wine in five": (load_wine().data, 5),
+        "wine in four": (load_wine().data, 4),
         "tumours": (load_breast_cancer(as_frame=True).data, 2),
         "blobs": (make_blobs(300, 2, centers=4, random_state=seed)[0], 4),
         "blobs in five columns": (make_blobs(200, 5, centers=3, random_state=seed)[0], 3),

@@ -616,9 +616,11 @@ def test_the_report_of_a_fit_uses_the_labels_of_the_fit(trained, tmp_path, monke
         return assign(self, X)
 
     monkeypatch.setattr(Predictor, "assign", counting)
-    data = write(trained[1], tmp_path / "d.csv")
-    result = call("fit", data, "-c", 3, *QUICK, "--n-refits", 0, "--report", tmp_path / "fit.html")
+    data, model = write(trained[1], tmp_path / "d.csv"), tmp_path / "m.safetensors"
+    result = call("fit", data, "-c", 3, *QUICK, "--n-refits", 0, "-o", model, "--report", tmp_path / "fit.html")
     assert result.exit_code == 0, result.stderr
+    assert counted == []  # the fit labels rows and finds their probabilities in one pass
+    assert call("report", model, data, "-o", tmp_path / "later.html", "--n-refits", 0).exit_code == 0
     assert counted == [240]
 
 

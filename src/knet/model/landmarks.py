@@ -4,7 +4,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from knet.arrays import Floats
-from knet.start.kmeans import refine
+from knet.start.kmeans import refine, seeds
 from knet.threads import one_blas_thread
 
 MAX_LANDMARKS = 256  # many rows are summarised by at most so many means
@@ -16,11 +16,9 @@ MAX_ITER = 8  # iterations of k-means: a summary need not be the best one
 def landmarks(X: Floats, rng: np.random.RandomState) -> tuple[Floats, Floats]:
     """Return centres of small groups of rows, and how many rows each stands for."""
     sample = X if len(X) <= SAMPLE_ROWS else X[np.sort(rng.permutation(len(X))[:SAMPLE_ROWS])]
-    distinct = np.unique(sample, axis=0)
-    n_groups = max(1, min(MAX_LANDMARKS, len(distinct) // ROWS_PER_LANDMARK))
+    n_groups = max(1, min(MAX_LANDMARKS, len(np.unique(sample, axis=0)) // ROWS_PER_LANDMARK))
     with one_blas_thread():
-        start = distinct[rng.permutation(len(distinct))[:n_groups]]
-        centers, labels = refine(sample, start, MAX_ITER)
+        centers, labels = refine(sample, seeds(sample, n_groups, 1, rng)[0], MAX_ITER)
     counts = np.bincount(labels, minlength=n_groups)
     centers, counts = centers[counts > 0], counts[counts > 0]
     large = counts > 1  # the centre of a single row would be that row: it joins the nearest group

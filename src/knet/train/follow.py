@@ -29,16 +29,14 @@ from knet.train.pretrain import batches
 
 STAGES = (100, 200, 400, 800, 1600)  # gradient steps; training ends before the first stage that gains nothing
 RIDGE = 1e-2  # of the regression, as a share of the mean square of a feature
-MOST_WRONG = 0.02  # share of held-out rows that a solution by regression may get wrong
+MOST_WRONG = 0.02  # share of the held-out rows of a group, on average, that a solution by regression may get wrong
 N_CHOICES = 2  # after this many stages, the better kind of target is settled
-BATCH_ROWS, OWN_BATCH_ROWS = (
-    64,
-    128,
-)  # rows of a gradient step; an own network may be small, and need steadier gradients
+BATCH_ROWS = 64  # rows of a gradient step
+OWN_BATCH_ROWS = 128  # the same for an own network, which may be small and need steadier gradients
 LEARNING_RATE = 1e-2  # at the beginning of a stage; it falls to 0 along a cosine
 WEIGHT_DECAY = 0.1  # share of the learning rate by which a step shrinks the weights of the default network
 MOST_LEFT = 0.5  # a stage also gains if it leaves at most this much of the squared distance of held-out rows
-ENOUGH = 0.002  # share of held-out rows that may get another group: longer training would hardly change a label
+ENOUGH = 0.002  # the same share that ends training: longer training would hardly change a label
 HELD_OUT = 5  # one of so many rows of each group is held out
 MAX_TURNS = 10  # targets are assigned to groups and rotated towards them at most this many times
 REPULSION_STEPS, REPULSION_POWER = 200, 6  # points on a sphere repel each other with a force of 1 / distance^7
@@ -80,14 +78,14 @@ def follow(
 def _longest_that_gains(split: "Split", encoder: nn.Module, possible: Sequence[Floats]) -> "Attempt":
     """Return the network after the last stage that gains, or the solution if it is as good as the first stage."""
     solved = preferred([split.solve(encoder, shares) for shares in possible])
-    if solved.wrong.mean() <= ENOUGH:
+    if solved.share_wrong <= ENOUGH:
         return solved
     attempts = [split.train(encoder, shares, STAGES[0]) for shares in possible]  # from the solution it would be longer
     best = preferred(attempts)
-    if solved.wrong.mean() <= MOST_WRONG and gain(solved.wrong, best.wrong) < 1:
+    if solved.share_wrong <= MOST_WRONG and gain(solved.wrong, best.wrong) < 1:
         return solved
     for stage, n_steps in enumerate(STAGES[1:], start=2):
-        if best.wrong.mean() <= ENOUGH:
+        if best.share_wrong <= ENOUGH:
             break
         longer = split.train(best.encoder, best.shares, n_steps)
         if gain(best.wrong, longer.wrong) < 1 and longer.error > MOST_LEFT * best.error:
@@ -107,6 +105,7 @@ class Attempt:
     encoder: nn.Module
     shares: Floats
     wrong: Wrong
+    share_wrong: float  # of the held-out rows of a group, averaged over groups, so that small groups are not lost
     error: float  # mean squared distance of held-out rows to their targets
 
 
@@ -181,7 +180,10 @@ class Split:
     @torch.no_grad()
     def _attempt(self, encoder: nn.Module, shares: Floats, goals: Tensor) -> Attempt:
         error = float((encoder(self.X[self.held_out]) - goals[self.held_out]).square().sum(1).mean())
-        return Attempt(encoder, shares, self.wrong(encoder), error)
+        wrong, groups = self.wrong(encoder), self.groups[self.held_out].cpu().numpy()
+        sizes = np.bincount(groups)
+        lost = np.bincount(groups, wrong)[sizes > 0] / sizes[sizes > 0]
+        return Attempt(encoder, shares, wrong, float(lost.mean()) if len(lost) else 0.0, error)
 
     def _approach(self, encoder: nn.Module, X: Tensor, goals: Tensor, steps: list[Tensor]) -> None:
         psi = trainable(encoder)
