@@ -162,7 +162,8 @@ def test_errors_of_the_labels_are_not_followed(seed):
 )
 def test_averaged_targets_are_preferred_unless_exact_ones_are_better(averaged, exact, expected):
     attempts = [
-        Attempt(nn.Identity(), np.zeros((4, 2)), np.array(wrong, dtype=bool), float(np.mean(wrong)), 1.0) for wrong in (averaged, exact)
+        Attempt(nn.Identity(), np.zeros((4, 2)), np.array(wrong, dtype=bool), float(np.mean(wrong)), 1.0)
+        for wrong in (averaged, exact)
     ]
     assert preferred(attempts) is attempts[["averaged", "exact"].index(expected)]
     assert preferred(attempts[:1]) is attempts[0]
