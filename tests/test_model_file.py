@@ -249,11 +249,11 @@ def test_no_training_row_is_in_the_file(path, dtype, n_clusters):
 
 
 def test_the_file_does_not_grow_with_the_rows(tmp_path):
-    for n in (1100, 1900):
+    for n in (1100, 8100):
         KNet(2, **QUICK | {"max_iter": 1}).fit(rows(n)).save(tmp_path / str(n))
-    small, large = ((tmp_path / str(n)).stat().st_size for n in (1100, 1900))
-    assert abs(large - small) < rows(800).nbytes / 10  # a few landmarks more or less, of at most 256
-    assert all(value.shape[0] <= 256 for value in load_file(tmp_path / "1900").values() if value.ndim)
+    small, large = ((tmp_path / str(n)).stat().st_size for n in (1100, 8100))
+    assert abs(large - small) < rows(7000).nbytes / 20  # some landmarks more or less, of at most 256
+    assert all(value.shape[0] <= 256 for value in load_file(tmp_path / "8100").values() if value.ndim)
 
 
 def test_nothing_in_the_file_is_executed(monkeypatch, saved):
