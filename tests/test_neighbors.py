@@ -297,12 +297,13 @@ def test_eigenvectors_span_what_lapack_finds(seed, n, kind):
     values, V = np.linalg.eigh(dense_laplacian(connected.toarray()))
     values, V = values[::-1], V[:, ::-1]
     n_columns = gap_after(values, 4)  # eigenvectors are defined up to those of nearly equal eigenvalues
-    found = graph_embedding(graph, connected, n_columns, np.random.RandomState(seed))
-    np.testing.assert_allclose(found.T @ found, np.eye(n_columns), atol=1e-6)
-    assert np.sin(subspace_angles(found, V[:, :n_columns])).max() < 0.05
-    quotients = (found * (dense_laplacian(connected.toarray()) @ found)).sum(0)
-    np.testing.assert_allclose(quotients, values[:n_columns], atol=1e-3)
-    assert (np.diff(quotients) < 1e-6).all()
+    for in_plane in (False, True):
+        found = graph_embedding(graph, connected, n_columns, np.random.RandomState(seed), in_plane=in_plane)
+        np.testing.assert_allclose(found.T @ found, np.eye(n_columns), atol=1e-6)
+        assert np.sin(subspace_angles(found, V[:, :n_columns])).max() < 0.05
+        quotients = (found * (dense_laplacian(connected.toarray()) @ found)).sum(0)
+        np.testing.assert_allclose(quotients, values[:n_columns], atol=1e-3)
+        assert (np.diff(quotients) < 1e-6).all()
 
 
 def test_eigenvectors_are_found_if_hubs_make_their_values_small(seed):

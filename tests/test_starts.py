@@ -195,7 +195,12 @@ def test_the_order_of_the_calls_has_no_influence(seed):
 def test_partitions_and_graphs_are_made_once(monkeypatch):
     calls = []
     original = candidates_module.graph_embedding
-    monkeypatch.setattr(candidates_module, "graph_embedding", lambda *args: calls.append(1) or original(*args))
+
+    def counted(*args, **options):
+        calls.append(1)
+        return original(*args, **options)
+
+    monkeypatch.setattr(candidates_module, "graph_embedding", counted)
     X, _ = shapes(0)["blobs"]
     pool = Pool(X, [4, 5], 0)
     judge = Judge(X, pool.near)

@@ -28,7 +28,7 @@ class Advanced(BaseEstimator):
     memory_budget : float, default=512
         Maximum megabytes that the kernels of U-steps may use, with laplacian="auto".
     steps_per_iter : "auto" or int, default="auto"
-        Gradient steps of a theta-step; "auto" is 200, or 50 if psi has followed a partition before.
+        Gradient steps of a theta-step; "auto" is 200, or 20 if psi has followed a partition before.
     max_columns : int or None, default=64
         Tables with more columns are reduced to this many principal components at most, unless the encoder is your own;
         None never reduces them.

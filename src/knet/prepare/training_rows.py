@@ -144,5 +144,6 @@ def median_distance(X: Floats, rng: np.random.RandomState) -> float:
     If more than half of the pairs are duplicates, the median of the others is taken.
     """
     distances = pdist(X[rng.permutation(len(X))[:MEDIAN_ROWS]].astype(np.float64))
-    distances = distances[distances > 0] if np.median(distances) == 0 else distances
-    return float(np.median(distances)) if len(distances) else 0.0
+    middle = float(np.median(distances)) if len(distances) else 0.0
+    positive = distances[distances > 0] if middle == 0 else distances[:0]
+    return float(np.median(positive)) if len(positive) else middle

@@ -116,7 +116,8 @@ def _graph(pool: Pool, n_clusters: int, *, k: int) -> Labels:
     name = f"graph {k}"
     if name not in pool.embeddings:
         graph = neighbor_graph(pool.near, k)
-        pool.embeddings[name] = graph_embedding(graph, connect(graph, pool.tree), max(pool.counts), pool.rng())
+        connected, in_plane = connect(graph, pool.tree), pool.X.shape[1] <= 2
+        pool.embeddings[name] = graph_embedding(graph, connected, max(pool.counts), pool.rng(), in_plane=in_plane)
     return _spectral_labels(pool.embeddings[name], n_clusters, pool.rng())
 
 

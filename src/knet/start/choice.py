@@ -22,7 +22,7 @@ from knet.threads import in_threads, one_blas_thread
 START_PAIRS = 1_000_000  # the start is chosen on at most so many pairs of a row and a cluster: time grows with them
 VOTE_ROWS = 2000  # the candidates vote on at most this many rows
 SMALL_DATA = 2000  # the start is chosen on at least this many rows, or 30 per cluster if that is more
-CORE_ROWS, CORE_ROWS_PER_CLUSTER = 1000, 10  # the same for the rows that Algorithm 1 runs on
+CORE_ROWS, CORE_ROWS_PER_CLUSTER = 500, 10  # the same for the rows that Algorithm 1 runs on
 EARLIER = "earlier clusters"  # the candidate of a refit
 FOLLOW_WIDTH = 0.5  # width of the kernel after following a start, as a share of the median distance
 

@@ -5,12 +5,13 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import csr_matrix, diags, identity
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 
 from knet.arrays import Floats
 
 DENSE_ROWS = 400  # rows up to which LAPACK is faster than the iterative solver
 LANCZOS_COLUMNS, LANCZOS_TOL, MAX_RESTARTS = 50, 1e-5, 20  # of ARPACK: it is slower for more vectors
+SHIFT = 1e-4  # above the largest eigenvalue, 1, which is where the inverse is taken
 FIRST_DEGREE, MAX_DEGREE = 24, 200  # degree of the Chebyshev polynomial: in the first iteration, and at most
 MAX_GROWTH = 1e6  # of a vector in one iteration: the first one must not drown the others in single precision
 TOL = 1e-2  # distance between the spans of two iterations at which the solver stops
@@ -18,18 +19,27 @@ MAX_ITER = 5  # iterations of filter and Rayleigh-Ritz
 
 
 def graph_embedding(
-    graph: csr_matrix, connected: csr_matrix, n_columns: int, rng: np.random.RandomState, *, in_blocks: bool = False
+    graph: csr_matrix,
+    connected: csr_matrix,
+    n_columns: int,
+    rng: np.random.RandomState,
+    *,
+    in_plane: bool = False,
+    in_blocks: bool = False,
 ) -> Floats:
     """Return the eigenvectors of the largest eigenvalues of D^-1/2 W D^-1/2, largest first.
 
-    W is the graph with its components `connected`. If `graph` itself has several, their indicators are close to the
-    wanted vectors, and a solver for blocks of vectors starts from them. `in_blocks` asks for it in any case.
+    W is the graph with its components `connected`. Rows `in_plane`, of one or two columns, make a graph that is cheap
+    to factorise. If `graph` itself has several components, their indicators are close to the wanted vectors, and a
+    solver for blocks of vectors starts from them. `in_blocks` asks for it in any case.
     """
     n = graph.shape[0]
     scale = diags(1 / np.sqrt(np.asarray(connected.sum(1)).ravel()))
     L = (scale @ connected @ scale).tocsr()
     if n <= max(DENSE_ROWS, 5 * n_columns):
         return _largest_dense(L.toarray(), n_columns)
+    if in_plane:
+        return _largest_by_inverse(L, n_columns, rng)
     component = connected_components(graph, directed=False)[1]
     if component.max() == 0 and n_columns <= LANCZOS_COLUMNS and not in_blocks:
         try:
@@ -45,6 +55,15 @@ def _largest_lanczos(L: csr_matrix, n_columns: int, rng: np.random.RandomState) 
     start, n_vectors = rng.standard_normal(L.shape[0]), max(2 * n_columns + 10, 20)
     V = eigsh(L, n_columns, which="LA", v0=start, ncv=n_vectors, maxiter=MAX_RESTARTS, tol=LANCZOS_TOL)[1]
     largest: Floats = np.ascontiguousarray(V[:, ::-1])
+    return largest
+
+
+def _largest_by_inverse(L: csr_matrix, n_columns: int, rng: np.random.RandomState) -> Floats:
+    """Return the same by ARPACK on the inverse of 1 - L, whose eigenvalues are far apart, from its sparse factors."""
+    M = ((1 + SHIFT) * identity(L.shape[0]) - L).tocsc()
+    factors = splu(M, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    inverse, start = LinearOperator(M.shape, factors.solve, dtype=np.float64), rng.standard_normal(len(M.indptr) - 1)
+    largest: Floats = np.ascontiguousarray(eigsh(inverse, n_columns, v0=start, tol=LANCZOS_TOL)[1][:, ::-1])
     return largest
 
 

@@ -54,10 +54,10 @@ def refine(X: Floats, centers: Floats, max_iter: int) -> tuple[Floats, Labels]:
 def seeds(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState) -> Floats:
     """Return rows of X to start from, (runs, c, d): greedy k-means++."""
     n_draws, every = 2 + int(np.log(n_clusters)), np.arange(n_runs)
-    squares = np.square(X).sum(1)
+    squares, doubled = np.square(X).sum(1), -2 * X.T
 
     def squared_distances(chosen: NDArray[np.intp]) -> Floats:
-        D2 = X[chosen] @ (-2 * X.T)
+        D2: Floats = X[chosen] @ doubled
         D2 += squares[chosen][..., None]
         D2 += squares
         return np.maximum(D2, 0, out=D2)

@@ -1,5 +1,6 @@
 """The spanning tree of the neighbour graph, and the balanced linkage that cuts it into groups."""
 
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -106,7 +107,7 @@ def genie(tree: Tree, counts: Collection[int], threshold: float) -> dict[int, La
         following[before] = following[edge + 1]
         if place == edge + 1:
             place = 0
-        forest.join(heads[edge], tails[edge])
+        forest.join(heads[edge], tails[edge], n_groups)
     return found
 
 
@@ -114,9 +115,14 @@ class _Forest:
     """Disjoint groups of rows, and the sum of |difference of sizes| over all pairs of groups."""
 
     def __init__(self, n: int) -> None:
-        self.parent, self.size = list(range(n)), [1] * n
-        self.counts = {1: n}  # of groups, by their size
-        self.smallest, self.difference = 1, 0
+        self.n, self.parent, self.size = n, list(range(n)), [1] * n
+        self.sizes, self.counts = [1], {1: n}  # the sizes of groups, in ascending order, and how many have each
+        self.difference = 0
+
+    @property
+    def smallest(self) -> int:
+        """The smallest size of a group."""
+        return self.sizes[0]
 
     def root(self, row: int) -> int:
         """Return the row that represents the group of a row."""
@@ -127,23 +133,40 @@ class _Forest:
 
     def is_smallest(self, head: int, tail: int) -> bool:
         """Say whether at least one end of an edge is in a group of the smallest size."""
-        return self.smallest in (self.size[self.root(head)], self.size[self.root(tail)])
+        return self.sizes[0] in (self.size[self.root(head)], self.size[self.root(tail)])
 
-    def join(self, head: int, tail: int) -> None:
-        """Join the groups of two rows."""
-        large, small = sorted((self.root(head), self.root(tail)), key=self.size.__getitem__, reverse=True)
+    def join(self, head: int, tail: int, n_groups: int) -> None:
+        """Join the groups of two rows; `n_groups` is the number of groups before."""
+        large, small = self.root(head), self.root(tail)
+        if self.size[large] < self.size[small]:
+            large, small = small, large
         a, b = self.size[large], self.size[small]
-        self.parent[small], self.size[large] = large, a + b
+        joined = a + b
+        self.parent[small], self.size[large] = large, joined
         for size in (a, b):
-            self.counts[size] -= 1
-            if not self.counts[size]:
-                del self.counts[size]
-        self.difference -= a - b
-        for size, count in self.counts.items():
-            self.difference += count * (abs(size - a - b) - abs(size - a) - abs(size - b))
-        self.counts[a + b] = self.counts.get(a + b, 0) + 1
-        if self.smallest not in self.counts:
-            self.smallest = min(self.counts)
+            self._change(size, -1)
+        if not self.sizes or (b <= self.sizes[0] and a >= self.sizes[-1]):
+            nearer = b * (n_groups - 2)
+        else:
+            nearer = 0
+            for size in self.sizes:
+                if size >= joined:
+                    break
+                nearer += self.counts[size] * min(size, b, joined - size)
+        # |s - a - b| - |s - a| - |s - b| is 2 min(s, b, a + b - s) - s for sizes s below a + b, and -s for others
+        self.difference += 2 * nearer - (self.n - joined) - (a - b)
+        self._change(joined, 1)
+
+    def _change(self, size: int, by: int) -> None:
+        """Change how many groups have a size."""
+        count = self.counts.get(size, 0) + by
+        if count == 0:
+            del self.counts[size]
+            self.sizes.pop(bisect_left(self.sizes, size))
+            return
+        if size not in self.counts:
+            insort(self.sizes, size)
+        self.counts[size] = count
 
     def labels(self) -> Labels:
         """Return the groups as whole numbers from 0."""

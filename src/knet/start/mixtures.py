@@ -10,7 +10,7 @@ from knet.arrays import Floats, Labels, row_blocks, squared_distances
 
 PRIOR_SHARE = 0.1  # covariances are shrunk towards this share of the overall one, with the weight of d + 1 rows
 RIDGE = 1e-6  # added to the overall covariance, as a share of its mean variance
-BLOCK_VALUES = 2**18  # rows x groups x columns that are computed at a time
+BLOCK_VALUES = 2**16  # rows x groups x columns that are computed at a time: they stay in a cache
 TOL = 1e-4  # gain in log-likelihood per row at which expectation maximisation stops
 MAX_ITER = 50  # iterations of expectation maximisation, at most
 
@@ -33,7 +33,8 @@ class Gaussians:
         means = weights.T @ X / sizes[:, None]
         if tied:
             return cls._shrunken(sizes, means, (X.T @ X - (means.T * sizes) @ means)[None], overall, rounding)
-        scatters = _scatters(X, weights) - sizes[:, None, None] * means[:, :, None] * means[:, None]
+        sums = np.stack([(X * weight[:, None]).T @ X for weight in weights.T])  # of x x', (c, d, d)
+        scatters = sums - sizes[:, None, None] * means[:, :, None] * means[:, None]
         return cls._shrunken(sizes, means, scatters, overall, rounding)
 
     @classmethod
@@ -73,12 +74,12 @@ class Gaussians:
         shifts = self.means[:, None] @ roots  # (c, 1, d)
         if len(roots) == 1:  # all groups see the rows in the same coordinates
             return self.constants - 0.5 * squared_distances(X @ roots[0], shifts[:, 0])
-        out = np.empty((len(X), c))
+        side_by_side, lengths = np.ascontiguousarray(roots.transpose(1, 0, 2)).reshape(d, -1), np.empty((len(X), c))
         for rows in row_blocks(len(X), c * d, BLOCK_VALUES):
-            whitened = X[rows] @ roots
-            whitened -= shifts
-            out[rows] = (self.constants[:, None] - 0.5 * np.einsum("cnd,cnd->cn", whitened, whitened)).T
-        return out
+            whitened = (X[rows] @ side_by_side).reshape(-1, c, d)  # one product for all groups
+            whitened -= shifts[:, 0]
+            np.einsum("ncd,ncd->nc", whitened, whitened, out=lengths[rows])
+        return self.constants - 0.5 * lengths
 
     def probabilities(self, X: Floats) -> Floats:
         """Return the probability of every group for every row, (n, c)."""
@@ -86,15 +87,6 @@ class Gaussians:
         P: Floats = np.exp(log_joint - log_joint.max(1, keepdims=True))
         P /= P.sum(1, keepdims=True)
         return P
-
-
-def _scatters(X: Floats, weights: Floats) -> Floats:
-    """Return the weighted sums of x x', (c, d, d)."""
-    n, d = X.shape
-    sums = np.zeros((weights.shape[1], d, d))
-    for rows in row_blocks(n, weights.shape[1] * d, BLOCK_VALUES):
-        sums += (weights[rows].T[:, None] * X[rows].T) @ X[rows]
-    return sums
 
 
 def overall_covariance(X: Floats, rounding: Floats) -> Floats:

@@ -71,7 +71,7 @@ class Settings:
             ),
             make_theta_step=partial(
                 ThetaStep,
-                n_steps=(50 if from_partition else 200) if isinstance(steps, str) else int(steps),
+                n_steps=(20 if from_partition else 200) if isinstance(steps, str) else int(steps),
                 batch_size=rows if isinstance(batch, str) else int(batch),
                 learning_rate=params["learning_rate"],
                 through_degrees=advanced.degrees == "differentiated",

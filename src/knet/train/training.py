@@ -89,7 +89,10 @@ class Trainer:
         return self.X if len(core) == len(self.X) else self.X[torch.from_numpy(core).to(self.X.device)]
 
     def _from_partition(self, labels: Labels, near: Indices) -> Trained:
-        """Follow a partition, then run Algorithm 1 from there until held-out rows lose their groups."""
+        """Follow a partition, then run Algorithm 1 from there as long as fewer held-out rows are wrong.
+
+        The last iteration is kept too if as many are wrong as before it.
+        """
         run, settings = Run(self), self.settings
         psi = run.nets.encoder
         groups = np.unique(labels, return_inverse=True)[1].astype(np.int64)  # groups without rows get no target
@@ -100,11 +103,11 @@ class Trainer:
         U = share_embedding(shares, settings.n_columns)
         kept, index, n_wrong = copy.deepcopy(psi), 0, followed.split.wrong(psi).sum()
         for iteration in run.iterations(U, settings.tol):
-            is_last = self.report(iteration.row())
-            if followed.split.wrong(psi).sum() > n_wrong:
+            is_last, n_wrong_before, n_wrong = self.report(iteration.row()), n_wrong, followed.split.wrong(psi).sum()
+            if n_wrong > n_wrong_before:
                 break
             kept, U, index = copy.deepcopy(psi), iteration.U, iteration.index  # training goes on with psi itself
-            if is_last:
+            if is_last or n_wrong == n_wrong_before:
                 break
         stored = run.stored[: len(run.stored) - len(run.history) + index]
         held_out = followed.split.held_out.cpu().numpy()
