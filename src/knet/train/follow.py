@@ -69,7 +69,8 @@ def follow(
     possible = [averaged]
     if (averaged.argmax(1) != labels).any():  # otherwise neighbours only say which rows are near a border
         possible.append(np.eye(averaged.shape[1])[labels])
-    best = _longest_that_gains(split, encoder, possible)
+    with one_thread():  # gradient steps are too small for several
+        best = _longest_that_gains(split, encoder, possible)
     encoder.load_state_dict(best.encoder.state_dict())
     encoder.eval()
     return Followed(torch.from_numpy(best.shares).to(X.device), split)
@@ -162,9 +163,8 @@ class Split:
         """Set the last layer of a copy of the default network by ridge regression; other networks stay as they are."""
         encoder, goals = copy.deepcopy(encoder).eval(), torch.from_numpy(shares @ self.goals).to(self.X)
         if isinstance(encoder, ResidualMLP):
-            with one_thread():
-                X = self.X[self.trained]
-                encoder.regress(X, goals[self.trained] - X @ encoder.skip, RIDGE)
+            X = self.X[self.trained]
+            encoder.regress(X, goals[self.trained] - X @ encoder.skip, RIDGE)
         return self._attempt(encoder, shares, goals)
 
     def train(self, encoder: nn.Module, shares: Floats, n_steps: int) -> Attempt:
@@ -173,8 +173,7 @@ class Split:
         goals = torch.from_numpy(shares @ self.goals).to(self.X)
         n_rows = BATCH_ROWS if isinstance(encoder, ResidualMLP) else OWN_BATCH_ROWS
         steps = list(batches(len(self.trained), n_rows, n_steps, self.generator))
-        with one_thread(), torch.no_grad():  # steps are too small for several
-            self._approach(encoder, self.X[self.trained], goals[self.trained], steps)
+        self._approach(encoder, self.X[self.trained], goals[self.trained], steps)
         return self._attempt(encoder.eval(), shares, goals)
 
     @torch.no_grad()
@@ -185,6 +184,7 @@ class Split:
         lost = np.bincount(groups, wrong)[sizes > 0] / sizes[sizes > 0]
         return Attempt(encoder, shares, wrong, float(lost.mean()) if len(lost) else 0.0, error)
 
+    @torch.no_grad()
     def _approach(self, encoder: nn.Module, X: Tensor, goals: Tensor, steps: list[Tensor]) -> None:
         psi = trainable(encoder)
         optimizer = Adam(psi.parameters, LEARNING_RATE)
