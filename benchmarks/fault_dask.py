@@ -1,6 +1,7 @@
 """Faults of a folder run on Dask: killed runs, lost and slow workers, a lost scheduler, two runs into one folder.
 
-Each must end with all labels.
+Each must end with all labels. A cluster of two nodes is two network namespaces of this machine with a cable between
+them, which needs the rights of an administrator; without them it is left out.
 """
 
 import os
@@ -8,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +21,8 @@ from benchmarks.fault_writers import folder_labels
 
 COLUMNS = ["fault", "runs", "parts lost or partial", "resumed with the same labels", "ends without a clear message"]
 N_FILES, N_ROWS, SLOW_SECONDS = 24, 4_000, 5.0
+LOST_SECONDS = 10
+NODES = {"knet-a": "10.77.0.1", "knet-b": "10.77.0.2"}
 PYTHON = [sys.executable, "-m", "knet"]
 
 
@@ -36,6 +41,9 @@ def faults(folder: Path, n_faults: int, seed: int) -> list[list[str | int]]:
     table: list[list[str | int]] = []
     for name, fault in FAULTS.items():
         row = [0, 0, 0, 0]
+        if fault is _cut_cable and not can_make_nodes():
+            print(f"{name}: left out, since network namespaces cannot be made", file=sys.stderr)
+            continue
         for number in range(n_faults if fault is _kill_run else max(1, n_faults // 4)):
             out = f"{fault.__name__}{number}"
             ended = fault(folder, out, float(rng.uniform(0.3, 1.0)) * seconds)
@@ -124,19 +132,83 @@ def _lose_scheduler(folder: Path, out: str, seconds: float) -> bytes:
             other.wait()
 
 
+def _cut_cable(folder: Path, out: str, seconds: float) -> bytes:
+    """Cut the second of two nodes off as soon as the first output is there."""
+    address = f"tcp://{NODES['knet-a']}:18786"
+    services: list[subprocess.Popen[bytes]] = []
+    try:
+        with _two_nodes():
+            services.append(_service(folder, "dask_scheduler", "--port", "18786", "--no-dashboard", node="knet-a"))
+            for node in NODES:
+                options = (address, "--nthreads", "1", "--no-dashboard", "--no-nanny")
+                services.append(_service(folder, "dask_worker", *options, node=node))
+            command = [*_inside("knet-a"), *_command(folder, out, address)]
+            process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE)
+            _wait_for_output(folder / out, process)
+            _ip("-n", "knet-b", "link", "set", "cable", "down")
+            return process.communicate(timeout=300)[1]
+    finally:
+        for service in services:
+            service.kill()
+            service.wait()
+
+
+@contextmanager
+def _two_nodes() -> Iterator[None]:
+    """Make two network namespaces with a cable between them."""
+    try:
+        for node in NODES:
+            _ip("netns", "add", node)
+        first, second = NODES
+        _ip("link", "add", "cable", "netns", first, "type", "veth", "peer", "name", "cable", "netns", second)
+        for node, address in NODES.items():
+            _ip("-n", node, "address", "add", f"{address}/24", "dev", "cable")
+            for link in ("lo", "cable"):
+                _ip("-n", node, "link", "set", link, "up")
+        yield
+    finally:
+        for node in NODES:
+            subprocess.run(["ip", "netns", "delete", node], capture_output=True, check=False)
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+def _inside(node: str) -> list[str]:
+    return ["ip", "netns", "exec", node]
+
+
+def can_make_nodes() -> bool:
+    """Return whether this process may make network namespaces."""
+    try:
+        with _two_nodes():
+            return True
+    except (OSError, subprocess.CalledProcessError):
+        return False
+
+
 FAULTS = {
     "killed run": _kill_run,
     "lost worker": _lose_worker,
     "slow worker": _slow_worker,
     "lost scheduler": _lose_scheduler,
     "two runs": _two_runs,
+    "node cut off": _cut_cable,
 }
 
 
-def _service(folder: Path, name: str, *options: str) -> subprocess.Popen[bytes]:
-    """Start a scheduler or a worker."""
+def _service(folder: Path, name: str, *options: str, node: str | None = None) -> subprocess.Popen[bytes]:
+    """Start a scheduler or a worker, which is given up after `LOST_SECONDS` of silence."""
     command = [sys.executable, "-m", f"distributed.cli.{name}", *options]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environment = os.environ | {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{LOST_SECONDS}s"}
+    return subprocess.Popen(
+        command if node is None else _inside(node) + command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _wait_for_output(folder: Path, process: subprocess.Popen[bytes]) -> None:

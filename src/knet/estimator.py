@@ -93,11 +93,10 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         Rows to train on: a count, a fraction, or "auto": with sigma="auto" up to 20,000 rows, of which Algorithm 1 uses
         500, or 10 per cluster; otherwise enough for their spectrum to be close to that of all rows.
     n_init : int, default=4
-        Restarts if sigma is "median" or a number; the one with the largest HSIC is kept. From the start of sigma="auto"
-        one is enough.
+        Restarts if sigma is "median" or a number: the largest HSIC is kept. With sigma="auto", one is enough.
     max_iter : int, default=15
-        Maximum number of iterations; each is a theta-step and a U-step. With sigma="auto" the first one that does not
-        improve the labels of rows held out is the last.
+        Maximum number of iterations; each is a theta-step and a U-step. With sigma="auto", one that does not improve
+        the labels of held-out rows is the last.
     tol : float, default=0.05
         Training stops if span(U) changes by less, on a scale from 0 to 1.
     batch_size : "auto" or int, default="auto"
