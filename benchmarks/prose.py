@@ -31,8 +31,8 @@ SETTINGS = """
 - **KNet EIG, KNet SMA**: `knet.presets.paper`. Width and learning rate are the paper's, and its layers except for
   Spiral1, Wine and Face, which have 64 units instead of 20, 13 and 27: these were chosen after looking at scores on
   subsets. The encoder starts as the identity instead of being pre-trained, batches are larger than 5, narrow encoders
-  get restarts, U has c-1 columns unless the preset says otherwise, and a theta-step has more than one epoch except on RCV. **KNet
-  default**: only the number of clusters is given.
+  get restarts, U has c-1 columns unless the preset says otherwise, and a theta-step has more than one epoch except on
+  RCV. **KNet default**: only the number of clusters is given.
 - **AEC, DEC**: ClustPy; layers 1000-250-50-10 and 500-500-2000-10, batches of 100 and 256. Autoencoders are
   pre-trained by Adam at 0.001 for 100 epochs (Prep), then clustered by SGD at 0.01 with momentum 0.9 for 150 (RT).
   The paper names no learning rate for AEC and no pre-training optimiser. If SGD at 0.01 diverges, to values that
