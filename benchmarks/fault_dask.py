@@ -21,7 +21,7 @@ from benchmarks.fault_writers import folder_labels
 
 COLUMNS = ["fault", "runs", "parts lost or partial", "resumed with the same labels", "ends without a clear message"]
 N_FILES, N_ROWS, SLOW_SECONDS = 24, 4_000, 5.0
-LOST_SECONDS = 10
+LOST_SECONDS = 10  # a worker that is silent for so long is given up
 NODES = {"knet-a": "10.77.0.1", "knet-b": "10.77.0.2"}
 PYTHON = [sys.executable, "-m", "knet"]
 
@@ -119,34 +119,38 @@ def _workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 def _lose_scheduler(folder: Path, out: str, seconds: float) -> bytes:
     """Kill the scheduler of a cluster as soon as the first output is there."""
     address = "tcp://127.0.0.1:18786"
-    scheduler = _service(folder, "dask_scheduler", "--port", "18786", "--no-dashboard")
-    worker = _service(folder, "dask_worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny")
-    try:
+    with _cluster(folder, address, [[]]) as scheduler:
         process = subprocess.Popen(_command(folder, out, address), cwd=folder, stderr=subprocess.PIPE)
         _wait_for_output(folder / out, process)
         scheduler.kill()
         return process.communicate(timeout=300)[1]
-    finally:
-        for other in (scheduler, worker):
-            other.kill()
-            other.wait()
 
 
 def _cut_cable(folder: Path, out: str, seconds: float) -> bytes:
     """Cut the second of two nodes off as soon as the first output is there."""
-    address = f"tcp://{NODES['knet-a']}:18786"
-    services: list[subprocess.Popen[bytes]] = []
+    first, second = NODES
+    address, inside = f"tcp://{NODES[first]}:18786", [["ip", "netns", "exec", node] for node in NODES]
+    with _two_nodes(), _cluster(folder, address, inside):
+        process = subprocess.Popen(inside[0] + _command(folder, out, address), cwd=folder, stderr=subprocess.PIPE)
+        _wait_for_output(folder / out, process)
+        _ip("-n", second, "link", "set", "cable", "down")
+        return process.communicate(timeout=300)[1]
+
+
+@contextmanager
+def _cluster(folder: Path, address: str, nodes: list[list[str]]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a scheduler on the first node and a worker on each; a node is the beginning of its commands."""
+    scheduler = ["distributed.cli.dask_scheduler", "--port", "18786", "--no-dashboard"]
+    worker = ["distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    environment = os.environ | {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{LOST_SECONDS}s"}
+    commands = [
+        [*nodes[0], sys.executable, "-m", *scheduler],
+        *([*node, sys.executable, "-m", *worker] for node in nodes),
+    ]
+    services = [subprocess.Popen(command, env=environment, **quiet) for command in commands]
     try:
-        with _two_nodes():
-            services.append(_service(folder, "dask_scheduler", "--port", "18786", "--no-dashboard", node="knet-a"))
-            for node in NODES:
-                options = (address, "--nthreads", "1", "--no-dashboard", "--no-nanny")
-                services.append(_service(folder, "dask_worker", *options, node=node))
-            command = [*_inside("knet-a"), *_command(folder, out, address)]
-            process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE)
-            _wait_for_output(folder / out, process)
-            _ip("-n", "knet-b", "link", "set", "cable", "down")
-            return process.communicate(timeout=300)[1]
+        yield services[0]
     finally:
         for service in services:
             service.kill()
@@ -175,10 +179,6 @@ def _ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True)
 
 
-def _inside(node: str) -> list[str]:
-    return ["ip", "netns", "exec", node]
-
-
 def can_make_nodes() -> bool:
     """Return whether this process may make network namespaces."""
     try:
@@ -196,19 +196,6 @@ FAULTS = {
     "two runs": _two_runs,
     "node cut off": _cut_cable,
 }
-
-
-def _service(folder: Path, name: str, *options: str, node: str | None = None) -> subprocess.Popen[bytes]:
-    """Start a scheduler or a worker, which is given up after `LOST_SECONDS` of silence."""
-    command = [sys.executable, "-m", f"distributed.cli.{name}", *options]
-    environment = os.environ | {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{LOST_SECONDS}s"}
-    return subprocess.Popen(
-        command if node is None else _inside(node) + command,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
 
 
 def _wait_for_output(folder: Path, process: subprocess.Popen[bytes]) -> None:

@@ -22,13 +22,13 @@ def make_knet(*args, **params):
 
 
 @contextmanager
-def every_iteration_gains() -> Iterator[None]:
-    """Let Algorithm 1 go on after psi has followed a partition, as if one held-out row less were wrong each time."""
+def wrong_rows_change(by: int) -> Iterator[None]:
+    """Pretend, after psi has followed a partition, that each iteration changes how many held-out rows are wrong."""
 
     def followed(*args):
-        found, numbers = follow(*args), count(0, -1)
-        gaining = SimpleNamespace(held_out=found.split.held_out, wrong=lambda psi: np.array(next(numbers)))
-        return replace(found, split=gaining)
+        found, numbers = follow(*args), count(100, by)
+        split = SimpleNamespace(held_out=found.split.held_out, wrong=lambda psi: np.array(next(numbers)))
+        return replace(found, split=split)
 
     with patch("knet.train.training.follow", followed):
         yield

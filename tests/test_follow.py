@@ -17,6 +17,7 @@ from knet.datasets import make_moon
 from knet.start.neighbors import neighbor_shares, neighbors
 from knet.train.follow import Attempt, Split, follow, gain, group_means, preferred, spread_points, targets
 from knet.train.networks import ResidualMLP, linear_start
+from tests.estimators import wrong_rows_change
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
 
@@ -287,6 +288,13 @@ def test_iterations_that_lose_held_out_rows_are_not_kept(seed, monkeypatch):
     assert adjusted_rand_score(ruined.start_labels_, ruined.labels_[ruined.train_indices_]) > 0.97
     usual = KNet(2, random_state=seed).fit(X)
     assert usual.best_iter_ == usual.n_iter_ > 0
+
+
+@pytest.mark.parametrize(("change", "n_iter", "best_iter"), [(-1, 3, 3), (0, 1, 1), (1, 1, 0)])
+def test_another_iteration_follows_only_if_held_out_rows_gain(change, n_iter, best_iter):
+    with wrong_rows_change(change):
+        model = KNet(2, max_iter=3, tol=0.0, random_state=0).fit(make_moon(300, random_state=0)[0])
+    assert (model.n_iter_, model.best_iter_) == (n_iter, best_iter)
 
 
 # A fit follows its own start

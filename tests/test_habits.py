@@ -17,7 +17,7 @@ from knet import Advanced, KNet
 from knet.datasets import make_moon
 from knet.progress import IterationReporter, ProgressLine
 from knet.start.number import value_of
-from tests.estimators import every_iteration_gains
+from tests.estimators import wrong_rows_change
 
 ROW = {"iteration": 1, "hsic": 1.5, "reconstruction": 0.0, "u_change": 0.25, "seconds": 0.125}
 
@@ -126,7 +126,7 @@ def test_on_a_terminal_a_line_is_rewritten_and_removed_at_the_end(monkeypatch, v
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     try:
-        with every_iteration_gains():
+        with wrong_rows_change(-1):
             KNet(2, max_iter=2, tol=0.0, verbose=verbose, random_state=0, callback=interrupt).fit(blobs(2)[0])
     except KeyboardInterrupt:
         assert stop is not None

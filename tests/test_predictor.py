@@ -11,6 +11,7 @@ from torch import nn
 
 from knet.datasets import make_moon
 from knet.model.encoder import RowMLP
+from knet.model.landmarks import landmarks
 from tests.estimators import make_knet
 
 QUICK = {"sigma": "median", "n_init": 1, "max_iter": 2, "steps_per_iter": 20, "tol": 0.0, "random_state": 0}
@@ -149,3 +150,12 @@ def test_a_file_is_labelled_in_constant_memory(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "rows")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert float(done.stdout) < 60  # MB; the rows as doubles would take 160, labels and order take 10
+
+
+def test_landmarks_cover_small_far_groups_and_hide_single_rows(rng):
+    for seed in range(5):
+        X = np.concatenate([rng.normal(size=(3000, 2)), rng.normal(size=(8, 2)) / 100 + 50])
+        places, counts = landmarks(X, np.random.RandomState(seed))
+        assert np.linalg.norm(places - 50, axis=1).min() < 0.1
+        assert counts.min() >= 2
+        assert counts.sum() == pytest.approx(len(X))

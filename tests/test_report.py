@@ -37,7 +37,7 @@ from knet.show.report import _hash, report
 from knet.show.row_map import CORNERS, quantized
 from knet.tables.cells import Column
 from knet.tables.conversion import Conversion
-from tests.estimators import every_iteration_gains
+from tests.estimators import wrong_rows_change
 
 HOSTILE = "<script>document.title='owned'</script>"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -48,7 +48,7 @@ def fitted(n_clusters=3, n_rows=300, **params):
     X, y = make_blobs(n_rows, 4, centers=max(n_clusters, 1), cluster_std=0.4, random_state=0)
     X = pd.DataFrame(X, columns=[HOSTILE, "\"quoted' & co", "{{ 7 * 7 }}", "</script><img src=x onerror=alert(1)>"])
     params = {"max_iter": 3, "advanced": Advanced(steps_per_iter=30), "tol": 1e-3, "random_state": 0, **params}
-    with every_iteration_gains():
+    with wrong_rows_change(-1):
         return KNet(n_clusters, **params).fit(X), X, np.array([HOSTILE, "b", "c"] * 20)[y]
 
 

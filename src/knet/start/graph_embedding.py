@@ -38,14 +38,14 @@ def graph_embedding(
     L = (scale @ connected @ scale).tocsr()
     if n <= max(DENSE_ROWS, 5 * n_columns):
         return _largest_dense(L.toarray(), n_columns)
-    if in_plane:
-        return _largest_by_inverse(L, n_columns, rng)
     component = connected_components(graph, directed=False)[1]
-    if component.max() == 0 and n_columns <= LANCZOS_COLUMNS and not in_blocks:
-        try:
+    try:
+        if in_plane:
+            return _largest_by_inverse(L, n_columns, rng)
+        if component.max() == 0 and n_columns <= LANCZOS_COLUMNS and not in_blocks:
             return _largest_lanczos(L, n_columns, rng)
-        except ArpackNoConvergence:  # eigenvalues are too close to each other
-            pass
+    except ArpackNoConvergence:  # eigenvalues are too close to each other
+        pass
     extra = rng.standard_normal((n, max(4, n_columns // 4)))  # speeds up convergence if eigenvalues are close
     return _largest_sparse(L, n_columns, np.hstack([_component_indicators(graph, component, n_columns, rng), extra]))
 

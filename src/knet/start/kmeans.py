@@ -51,9 +51,9 @@ def refine(X: Floats, centers: Floats, max_iter: int) -> tuple[Floats, Labels]:
     return centers, labels[0]
 
 
-def seeds(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState) -> Floats:
-    """Return rows of X to start from, (runs, c, d): greedy k-means++."""
-    n_draws, every = 2 + int(np.log(n_clusters)), np.arange(n_runs)
+def seeds(X: Floats, n_clusters: int, n_runs: int, rng: np.random.RandomState, n_draws: int | None = None) -> Floats:
+    """Return rows of X to start from, (runs, c, d): k-means++, with the best of several draws of each row (greedy)."""
+    n_draws, every = n_draws or 2 + int(np.log(n_clusters)), np.arange(n_runs)
     squares, doubled = np.square(X).sum(1), -2 * X.T
 
     def squared_distances(chosen: NDArray[np.intp]) -> Floats:

@@ -98,8 +98,8 @@ def genie(tree: Tree, counts: Collection[int], threshold: float) -> dict[int, La
             break
         before = 0
         if forest.difference > ROUNDING * threshold * n * (n_groups - 1):
-            before = place if size == forest.smallest else 0
-            size = forest.smallest
+            before = place if size == forest.sizes[0] else 0
+            size = forest.sizes[0]
             while not forest.is_smallest(heads[following[before] - 1], tails[following[before] - 1]):
                 before = following[before]
             place = before
@@ -118,11 +118,6 @@ class _Forest:
         self.n, self.parent, self.size = n, list(range(n)), [1] * n
         self.sizes, self.counts = [1], {1: n}  # the sizes of groups, in ascending order, and how many have each
         self.difference = 0
-
-    @property
-    def smallest(self) -> int:
-        """The smallest size of a group."""
-        return self.sizes[0]
 
     def root(self, row: int) -> int:
         """Return the row that represents the group of a row."""
