@@ -14,6 +14,7 @@ from knet.start.columns import FEW_VALUES, MAX_COLUMNS, comparable_columns, prin
 from knet.start.mixtures import (
     PRIOR_SHARE,
     Gaussians,
+    Products,
     gaussian_mixture,
     overall_covariance,
     rounding_variance,
@@ -28,8 +29,15 @@ def rows(rng, n=120, d=3):
 
 
 def fit(X, weights, tied=False, rounding=None):
+    """Return the Gaussians of weighted rows, computed group by group."""
     rounding = np.zeros(X.shape[1]) if rounding is None else rounding
-    return Gaussians.fit(X, weights, overall_covariance(X, rounding), rounding, tied=tied)
+    sizes = weights.sum(0) + 1e-10
+    means = weights.T @ X / sizes[:, None]
+    scatters = np.stack(
+        [((X - mean) * own[:, None]).T @ (X - mean) for own, mean in zip(weights.T, means, strict=True)]
+    )
+    scatters = scatters.sum(0)[None] if tied else scatters
+    return Gaussians.shrunken(sizes, means, scatters, overall_covariance(X, rounding), rounding)
 
 
 def covariance(A):
@@ -69,6 +77,18 @@ def test_groups_give_the_gaussians_of_their_indicators(rng, tied):
     by_weights = fit(X, np.eye(4)[labels], tied, rounding=rounding)
     for name in ("means", "inverses", "constants"):
         np.testing.assert_allclose(getattr(by_groups, name), getattr(by_weights, name), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("d", [1, 2, 6])
+def test_products_give_the_gaussians_and_probabilities_of_the_rows(rng, tied, d):
+    X, weights = rows(rng, d=d), rng.dirichlet(np.ones(3), 120)
+    by_products, expected = Products(X).gaussians(weights.T, tied=tied), fit(X, weights, tied, rounding_variance(X))
+    for name in ("means", "inverses", "constants"):
+        np.testing.assert_allclose(getattr(by_products, name), getattr(expected, name), rtol=1e-6, atol=1e-8)
+    P, likelihood = Products(X).probabilities(by_products)
+    np.testing.assert_allclose(P.T, by_products.probabilities(X), atol=1e-8)
+    assert likelihood == pytest.approx(logsumexp(by_products.log_joint(X), axis=1).mean(), abs=1e-6)
 
 
 def test_covariances_are_shrunk_towards_a_share_of_the_overall_one(rng):
@@ -111,15 +131,15 @@ def test_rounding_costs_the_mean_loss_over_the_hidden_values(rng):
 
 def likelihoods(X, start, n_clusters, tied, monkeypatch):
     """Return the models of all iterations and the penalised log-likelihoods that maximisation must not lower."""
-    models, original = [], Gaussians.fit
+    models, original = [], Products.gaussians
 
     def recorded(*args, **options):
         models.append(original(*args, **options))
         return models[-1]
 
-    monkeypatch.setattr(Gaussians, "fit", recorded)
+    monkeypatch.setattr(Products, "gaussians", recorded)
     monkeypatch.setattr(mixtures, "TOL", -np.inf)
-    gaussian_mixture(X, start, n_clusters, tied=tied)
+    gaussian_mixture(Products(X), start, n_clusters, tied=tied)
     overall, d = overall_covariance(X, rounding_variance(X)), X.shape[1]
     values = []
     for model in models:
@@ -147,14 +167,16 @@ def test_overlapping_groups_are_found_from_a_rough_start(seed, tied):
     y = np.repeat([0, 1], 300)
     X = rng.normal(size=(600, 2)) * [6, 1] + y[:, None] * [0, 5]
     start = np.where(rng.uniform(size=600) < 0.25, 1 - y, y)  # a quarter is wrong
-    found = gaussian_mixture(X, start, 2, tied=tied).log_joint(X).argmax(1)
+    found = gaussian_mixture(Products(X), start, 2, tied=tied)[1]
     assert adjusted_rand_score(y, found) > 0.93 > adjusted_rand_score(y, start)
 
 
 def test_the_mixture_does_not_depend_on_the_order_of_rows(rng):
     X, start, order = rows(rng), rng.integers(0, 3, 120), rng.permutation(120)
-    plain, shuffled = gaussian_mixture(X, start, 3, tied=False), gaussian_mixture(X[order], start[order], 3, tied=False)
+    plain, labels = gaussian_mixture(Products(X), start, 3, tied=False)
+    shuffled, moved = gaussian_mixture(Products(X[order]), start[order], 3, tied=False)
     np.testing.assert_allclose(plain.means, shuffled.means, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(labels[order], moved)
 
 
 # Rounding

@@ -16,7 +16,9 @@ from sklearn.metrics import adjusted_rand_score
 from knet.start import graph_embedding as embedding_module
 from knet.start.graph_embedding import DENSE_ROWS, graph_embedding
 from knet.start.linkage import Tree, connect, genie, spanning_tree
-from knet.start.neighbors import TREE_COLUMNS, extend, nearest, neighbor_graph, neighbors, vote
+from knet.start.nearest import ONE_CELL, TREE_COLUMNS, nearest
+from knet.start.neighbors import extend, neighbor_graph, neighbors, vote
+from knet.threads import limit_threads
 
 GRIDS = arrays(np.float64, st.tuples(st.integers(2, 30), st.integers(1, 3)), elements=st.integers(0, 4).map(float))
 
@@ -107,6 +109,62 @@ def test_nearest_rows_of_other_rows_are_found(rng):
         np.testing.assert_array_equal(indices, D.argsort(1)[:, :4])
         np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :4], atol=1e-7)
         assert nearest(X, queries, 1)[0].shape == (9, 1)
+
+
+def all_distances(X, queries, k):
+    return np.sort(np.partition(cdist(queries, X), k, axis=1)[:, :k], axis=1)
+
+
+def far_rows_and_clumps(rng, n, d):
+    """Rows of very different density: a cloud, two clumps, and a few rows far away."""
+    clumps = [rng.normal(size=(n // 4, d)) * size + size for size in (1e-3, 1e-6)]
+    return np.vstack([rng.normal(size=(n // 2, d)), *clumps, 1e4 * rng.normal(size=(5, d))])
+
+
+@pytest.mark.parametrize("d", [TREE_COLUMNS + 1, 20])
+@pytest.mark.parametrize("kind", ["cloud", "clumps", "grid", "large", "equal"])
+def test_few_rows_have_exact_neighbors(kind, d):
+    rng, n = np.random.default_rng(0), ONE_CELL - 10
+    X = {
+        "cloud": lambda: rng.normal(size=(n, d)),
+        "clumps": lambda: far_rows_and_clumps(rng, n, d),
+        "grid": lambda: rng.integers(0, 2, size=(n, d)).astype(float),  # most distances are equal
+        "large": lambda: 1e150 * (1e6 + rng.normal(size=(n, d))),
+        "equal": lambda: np.ones((n, d)),
+    }[kind]()
+    indices, distances = nearest(X, X[:300], 9)
+    expected = all_distances(X / np.abs(X).max(), X[:300] / np.abs(X).max(), 9) * np.abs(X).max()
+    np.testing.assert_allclose(distances, expected, rtol=1e-7, atol=1e-14 * np.abs(X).max())
+    assert all(len(set(row)) == 9 for row in indices.tolist())
+
+
+@pytest.mark.parametrize("kind", ["cloud", "groups", "curve", "clumps", "sorted"])
+@pytest.mark.parametrize("d", [TREE_COLUMNS + 1, 16])
+def test_hardly_any_neighbor_is_missed_among_many_rows(kind, d):
+    rng, n, k = np.random.default_rng(0), 2 * ONE_CELL, 21
+    X = {
+        "cloud": lambda: rng.normal(size=(n, d)),
+        "groups": lambda: make_blobs(n, d, centers=12, random_state=0)[0],
+        "curve": lambda: np.sin(np.outer(rng.uniform(0, 6, n), np.arange(1, d + 1))) + 1e-3 * rng.normal(size=(n, d)),
+        "clumps": lambda: far_rows_and_clumps(rng, n, d),
+        "sorted": lambda: np.sort(rng.normal(size=(n, d)), axis=0),
+    }[kind]()
+    indices, distances = nearest(X, X, k)
+    np.testing.assert_allclose(distances, np.linalg.norm(X[:, None] - X[indices], axis=2), rtol=1e-12)
+    assert all(len(set(row)) == k for row in indices.tolist())
+    assert (np.diff(distances, axis=1) >= 0).all()
+    assert (distances <= all_distances(X, X, k)[:, -1:] * (1 + 1e-9)).mean() > 0.995
+    queries = rng.permutation(X)[:500] + 0.01 * rng.normal(size=(500, d))
+    assert (nearest(X, queries, 5)[1] <= all_distances(X, queries, 5)[:, -1:] * (1 + 1e-9)).mean() > 0.995
+
+
+def test_neighbors_are_the_same_on_any_number_of_threads(rng):
+    X = rng.normal(size=(3 * ONE_CELL, 8))
+    with limit_threads(1):
+        indices, distances = nearest(X, X, 21)
+    again = nearest(X, X, 21)
+    np.testing.assert_array_equal(again[0], indices)
+    np.testing.assert_array_equal(again[1], distances)
 
 
 def test_labels_extend_to_near_rows_and_given_labels_stay(rng):
@@ -299,7 +357,7 @@ def test_eigenvectors_span_what_lapack_finds(seed, n, kind):
     n_columns = gap_after(values, 4)  # eigenvectors are defined up to those of nearly equal eigenvalues
     for in_plane in (False, True):
         found = graph_embedding(graph, connected, n_columns, np.random.RandomState(seed), in_plane=in_plane)
-        np.testing.assert_allclose(found.T @ found, np.eye(n_columns), atol=1e-6)
+        np.testing.assert_allclose(found.T @ found, np.eye(n_columns), atol=1e-5)
         assert np.sin(subspace_angles(found, V[:, :n_columns])).max() < 0.05
         quotients = (found * (dense_laplacian(connected.toarray()) @ found)).sum(0)
         np.testing.assert_allclose(quotients, values[:n_columns], atol=1e-3)

@@ -16,6 +16,7 @@ from knet.start.candidates import METHODS, Pool
 from knet.start.choice import _numbered_by_appearance, choose_from, choose_start
 from knet.start.columns import comparable_columns
 from knet.start.judge import Judge
+from knet.start.neighbors import extend
 from knet.threads import one_blas_thread
 from tests.estimators import make_knet
 
@@ -304,3 +305,13 @@ def test_embeddings_of_all_stages_are_stored_on_demand():
     np.testing.assert_allclose(model.embeddings_[0, :, :2], (rows - X.mean(0)) / X.std(0), atol=1e-6)
     np.testing.assert_allclose(model.embeddings_[-1], model.transform(rows), atol=1e-5)  # trained in single precision
     assert not hasattr(KNet(2, sigma=1.0, tol=2.0, random_state=0).fit(X), "embeddings_")
+
+
+@pytest.mark.parametrize("kind", ["full", "tied"])
+def test_a_mixture_is_extended_by_its_gaussians(seed, kind):
+    X, y = elongated(seed)
+    half = np.flatnonzero(np.arange(len(X)) // 3 % 2)
+    chosen = starts_module.Choice(y[half], f"{kind} mixture from ward", None, [], [])
+    labels, voted = chosen.extended(half, X), extend(y[half], half, X)
+    np.testing.assert_array_equal(labels[half], y[half])
+    assert adjusted_rand_score(y, labels) > adjusted_rand_score(y, voted)

@@ -8,7 +8,7 @@ from sklearn.datasets import make_blobs
 
 from knet.metrics import rand_index
 from knet.prepare import projection, training_rows
-from knet.prepare.training_rows import MEDIAN_ROWS, median_distance, ordered_by_content, prepare_rows
+from knet.prepare.training_rows import MEDIAN_ROWS, median, median_distance, ordered_by_content, prepare_rows
 from knet.start import choice
 from knet.start.choice import choose_start
 from tests.estimators import make_knet
@@ -228,3 +228,11 @@ def test_clusters_are_numbered_by_their_size(seed):
     weights = np.repeat([9, 1, 1, 1], sizes)  # the smallest group counts most
     weighted = make_knet(4, random_state=seed, max_iter=2).fit(X, sample_weight=weights)
     assert (weighted.labels_[:20] == 0).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 50, 4097, 30_000])
+def test_the_median_is_that_of_numpy(seed, n):
+    rng = np.random.default_rng(seed)
+    periodic = np.arange(n) % (1 + n // 4096)  # the values that are looked at first are all 0
+    for values in (rng.normal(size=n), rng.integers(3, size=n), np.sort(rng.normal(size=n)), np.ones(n), periodic):
+        assert median(values.astype(np.float64)) == np.median(values)

@@ -9,12 +9,11 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
-from sklearn.metrics.cluster import contingency_matrix
 
 from knet.arrays import Frame, Labels, RowsLike
 from knet.estimator import KNet
 from knet.explore.samples import Sample
-from knet.metrics import ari
+from knet.metrics import ari, contingency
 from knet.model.display import html_table, rounded, to_frame
 from knet.rows.kinds import count_rows, take_rows
 from knet.start.judge import JUDGE_NEIGHBORS
@@ -188,11 +187,12 @@ def _compare(labels: Labels, refitted: Sequence[Labels], n_clusters: int, n_draw
     sizes = np.bincount(labels, minlength=n_clusters)
     known = np.flatnonzero(sizes)
     for number, other in enumerate(refitted):
-        both = contingency_matrix(labels, other)
+        groups, places = np.unique(other, return_inverse=True)
+        both = contingency(np.searchsorted(known, labels), places)
         union = both.sum(1, keepdims=True) + both.sum(0) - both
         overlaps[number, known] = (both / union).max(1)
         own, matched = linear_sum_assignment(-both)
-        match = dict(zip(np.unique(other)[matched], known[own], strict=True))
+        match = dict(zip(groups[matched], known[own], strict=True))
         same[number, has_values] = np.array([match.get(label, -1) for label in range(n_clusters)])[other] == labels
     clusters = np.where(sizes > 0, overlaps.mean(0), np.nan)
     overall = float(np.mean([ari(labels, other) for other in refitted]))

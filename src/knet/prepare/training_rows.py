@@ -16,6 +16,7 @@ from knet.rows.kinds import is_sparse
 
 MAX_ROWS = 20_000  # at most this many rows choose the start and train psi, unless `train_size` asks for more
 MEDIAN_ROWS = 2000  # the median distance is taken over the pairs of at most this many rows
+MEDIAN_SAMPLE, MEDIAN_SHARES = 4096, (0.45, 0.55)  # so many values, and those of them between which the median is
 LEADING_COLUMNS = 16  # rows are ordered by so many columns, and by all if some rows do not differ in these
 ROWS_PER_CLUSTER = 30  # a start is chosen on at least this many rows per cluster, if there are so many
 
@@ -144,6 +145,18 @@ def median_distance(X: Floats, rng: np.random.RandomState) -> float:
     If more than half of the pairs are duplicates, the median of the others is taken.
     """
     distances = pdist(X[rng.permutation(len(X))[:MEDIAN_ROWS]].astype(np.float64))
-    middle = float(np.median(distances)) if len(distances) else 0.0
+    middle = median(distances) if len(distances) else 0.0
     positive = distances[distances > 0] if middle == 0 else distances[:0]
     return float(np.median(positive)) if len(positive) else middle
+
+
+def median(values: Floats) -> float:
+    """Return the median, as NumPy does: among many values only those near the median of some of them are ordered."""
+    low, high = (len(values) - 1) // 2, len(values) // 2
+    some = np.sort(values[:: 1 + len(values) // MEDIAN_SAMPLE])
+    first, last = some[[int(share * (len(some) - 1)) for share in MEDIAN_SHARES]]
+    n_below, near = np.count_nonzero(values < first), values[(values >= first) & (values <= last)]
+    if not n_below <= low <= high < n_below + len(near):
+        return float(np.median(values))
+    near.partition(middle := [low - n_below, high - n_below])
+    return float(near[middle].mean())

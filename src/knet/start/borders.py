@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from knet.arrays import Floats, Labels
 from knet.prepare.training_rows import ROWS_PER_CLUSTER
 from knet.start.columns import comparable_columns
-from knet.start.neighbors import neighbor_graph, neighbors
+from knet.start.neighbors import Neighbors, neighbor_graph, neighbors
 from knet.threads import one_blas_thread
 
 NEIGHBORS = 10  # links of a row in the graph of a fitted model's rows
@@ -72,18 +72,20 @@ class Border(NamedTuple):
 
 
 def compare_clusters(
-    X: Floats, labels: Labels, n_clusters: int, rng: np.random.RandomState
+    X: Floats, labels: Labels, n_clusters: int, rng: np.random.RandomState, near: Neighbors | None = None
 ) -> tuple[Border | None, list[list[int]]]:
     """Return the weakest border between the clusters of prepared rows, and the order in which clusters join.
 
-    Without two clusters there is no border.
+    Without two clusters there is no border. `near` are the nearest rows of each row, if they are known.
     """
     drawn = np.sort(rng.permutation(len(X))[: max(COMPARED_ROWS, ROWS_PER_CLUSTER * n_clusters)])
+    near = near if len(drawn) == len(X) else None
     if n_clusters == 1 or len(drawn) < 3:
         return None, [[0, joined] for joined in range(1, n_clusters)]
     with one_blas_thread():
-        rows = comparable_columns(X[drawn].astype(np.float64), rng)
-        graph = neighbor_graph(neighbors(rows, NEIGHBORS), NEIGHBORS)
+        if near is None:
+            near = neighbors(comparable_columns(X[drawn].astype(np.float64), rng), NEIGHBORS)
+        graph = neighbor_graph(near, NEIGHBORS)
         groups = np.unique(labels[drawn], return_inverse=True)[1]
         border = weakest_border(graph, groups, NEIGHBORS) if groups.max() > 0 else None
         return border, merge_order(graph, labels[drawn], n_clusters)
@@ -170,9 +172,9 @@ def parallel_cuts(graph: csr_matrix, inner: csr_matrix, labels: Labels, between:
 
 def _inner_links(graph: csr_matrix, labels: Labels) -> csr_matrix:
     """Return the graph without links between groups."""
-    links = graph.tocoo()
-    same = labels[links.row] == labels[links.col]
-    return csr_matrix((links.data[same], (links.row[same], links.col[same])), shape=graph.shape)
+    same = np.repeat(labels, np.diff(graph.indptr)) == labels[graph.indices]
+    ends = np.concatenate([[0], np.cumsum(same)])[graph.indptr]
+    return csr_matrix((graph.data[same], graph.indices[same], ends), shape=graph.shape)
 
 
 def _steps(graph: csr_matrix, inner: csr_matrix, labels: Labels, nearby: Labels) -> Floats:
@@ -196,8 +198,8 @@ def _shares(inner: csr_matrix, steps: Floats, labels: Labels) -> Floats:
     volumes = np.bincount(labels, degrees)
     starts = np.cumsum(volumes) - volumes
     shares = np.empty_like(steps)
-    for column in range(steps.shape[1]):
-        order = np.lexsort((steps[:, column], labels))
+    orders = np.argsort(steps + labels[:, None] * (1 + steps.max(initial=0)), axis=0, kind="stable")
+    for column, order in enumerate(orders.T):
         groups = labels[order]
         shares[order, column] = (np.cumsum(degrees[order]) - starts[groups]) / volumes[groups]
     return shares

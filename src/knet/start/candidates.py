@@ -15,19 +15,20 @@ from knet.start.graph_embedding import graph_embedding
 from knet.start.kmeans import k_means
 from knet.start.layout import MIN_COLUMNS, neighbor_layout
 from knet.start.linkage import Tree, connect, genie, spanning_tree
-from knet.start.mixtures import Gaussians, gaussian_mixture
+from knet.start.mixtures import Gaussians, Products, gaussian_mixture
 from knet.start.neighbors import Indices, Neighbors, extend, neighbor_graph, neighbors
-from knet.threads import in_threads
+from knet.threads import Piece, Result, in_threads
 
 GRAPH_NEIGHBORS = (5, 10, 20)  # each number of neighbours makes a graph, and so a candidate
 GINI_THRESHOLDS = (0.1, 0.3, 0.7)  # inequality of group sizes that Genie allows: 0 is equal, 1 very unequal
-WARD_ROWS = 2000  # Ward's linkage sees at most this many rows: its time grows with their square
+WARD_ROWS = 1000  # Ward's linkage sees at most this many rows: its time grows with their square
 SAMPLE_ROWS = 4000  # k-means and mixtures are fitted to at most this many rows, and then extended to all
 K_MEANS_RUNS = 20  # runs of k-means on the rows; the one with the smallest error is taken
 SCAN_RUNS = 5  # the same, if numbers of clusters are compared
 MANY_CLUSTERS = 15  # if numbers are compared, beyond this one only `MANY_METHODS` are: time grows with the clusters
 SPECTRAL_RUNS = 5  # runs on eigenvectors and layouts: these separate the groups, so that fewer are enough
 LAYOUT_DIMENSIONS = 8
+THREAD_ROWS = 10_000  # rows from which candidates are computed by several threads
 
 
 class Pool:
@@ -65,8 +66,13 @@ class Pool:
 
     @cached_property
     def sample(self) -> Indices:
-        """Positions of the rows that mixtures are fitted to."""
-        return self.order[:SAMPLE_ROWS]
+        """Positions of the rows that mixtures are fitted to, in ascending order."""
+        return np.sort(self.order[:SAMPLE_ROWS])
+
+    @cached_property
+    def products(self) -> Products:
+        """The same rows, as mixtures use them."""
+        return Products(self.X[self.sample])
 
     @cached_property
     def ward_tree(self) -> Floats:
@@ -88,11 +94,21 @@ class Pool:
 
     def partitions(self, n_clusters: int) -> dict[str, Labels]:
         """Return the groups that each method finds; methods that do not need each other run on several threads."""
-        in_threads(partial(getattr, self), ("tree", "ward_tree"))
+        self.each(partial(getattr, self), ("tree", "ward_tree", "products"))
         first, mixtures = self.methods(n_clusters)
-        for methods in (first, mixtures):
-            in_threads(partial(self.partition, n_clusters=n_clusters), methods)
+        in_python = [name for name in first if name.startswith("genie")]  # others would wait for its lock
+        for methods in ([name for name in first if name not in in_python], mixtures):
+            self.each(partial(self.partition, n_clusters=n_clusters), methods)
         return {method: self.partition(method, n_clusters) for method in first + mixtures}
+
+    def each(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
+        """Return `work` of every piece, by several threads if there are many rows.
+
+        Of fewer rows, threads wait for each other at the interpreter's lock longer than they compute.
+        """
+        if len(self.X) >= THREAD_ROWS:
+            return in_threads(work, pieces)
+        return [work(piece) for piece in pieces]
 
     def methods(self, n_clusters: int) -> tuple[list[str], list[str]]:
         """Return the methods that suit the rows, first those that start from no other."""
@@ -136,16 +152,14 @@ def _k_means(pool: Pool, n_clusters: int) -> Labels:
 
 
 def _mixture(pool: Pool, n_clusters: int, *, start: str, tied: bool) -> Labels:
-    rows = pool.X[pool.sample]
     if start == "ward":
         groups = fcluster(pool.ward_tree, n_clusters, "maxclust").astype(np.int64) - 1
-        first = extend(groups, np.arange(len(groups)), rows)
+        first = extend(groups, np.searchsorted(pool.sample, pool.order[:WARD_ROWS]), pool.X[pool.sample])
     else:
         first = pool.partition(start, n_clusters)[pool.sample]
-    model = gaussian_mixture(rows, first, n_clusters, tied=tied)
+    model, labels = gaussian_mixture(pool.products, first, n_clusters, tied=tied)
     pool.models[f"{'tied' if tied else 'full'} mixture from {start}", n_clusters] = model
-    labels: Labels = model.log_joint(pool.X).argmax(1)
-    return labels
+    return labels if len(labels) == len(pool.X) else model.log_joint(pool.X).argmax(1)
 
 
 def _spectral_labels(V: Floats, n_clusters: int, rng: np.random.RandomState) -> Labels:

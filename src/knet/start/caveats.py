@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
-from sklearn.tree import DecisionTreeClassifier
 
 from knet.arrays import Floats, Labels, Rows, row_blocks
 from knet.exceptions import KNetDataWarning, warn_user
+from knet.metrics import contingency
 from knet.prepare.preparation import Preparation
 from knet.rows.dense import DenseRows
 from knet.rows.index_columns import looks_like_index
@@ -66,7 +66,9 @@ def about_gaps(X: Floats, names: Sequence[str] | None) -> list[str]:
 
 def check_distinct(X: Floats, n_clusters: int) -> list[str]:
     """Return a message if there are fewer different training rows than clusters."""
-    n_distinct = len(np.unique(X, axis=0)) if n_clusters > 1 else 1
+    if n_clusters == 1 or len(np.unique(X[:, 0])) >= n_clusters:  # one column is often enough, and faster
+        return []
+    n_distinct = len(np.unique(X, axis=0))
     if n_distinct >= n_clusters:
         return []
     return [
@@ -151,8 +153,8 @@ def deciding_column(X: Floats, labels: Labels, names: Sequence[str] | None) -> l
     the clusters only repeat the column. Columns called "name=value" stand for the categories of one column.
     """
     rows = np.linspace(0, len(X) - 1, min(len(X), COLUMN_ROWS)).astype(np.intp)
-    X, labels = X[rows], labels[rows]
-    parts, n_clusters = _table_columns(names, X.shape[1]), len(np.unique(labels))
+    clusters, labels = np.unique(labels[rows], return_inverse=True)
+    X, parts, n_clusters = X[rows], _table_columns(names, X.shape[1]), len(clusters)
     if n_clusters < 2 or len(parts) < 2 or len(X) < max(MIN_COLUMN_ROWS, MIN_GROUP * n_clusters):
         return []
     for name, places in parts.items():
@@ -188,14 +190,20 @@ def _table_columns(names: Sequence[str] | None, n_columns: int) -> dict[str, lis
 
 
 def _reproduces(column: Floats, labels: Labels, n_clusters: int) -> bool:
-    """Say whether the clusters follow from a column: an interval for each, or a set of categories."""
+    """Say whether the clusters, 0 to n_clusters - 1, follow from a column: an interval for each, or some categories."""
+    errors = (1 - REPRODUCED) * len(labels)
     if column.shape[1] == 1:
         ordered = labels[np.lexsort((labels, column[:, 0]))]
-        errors = (1 - REPRODUCED) * len(labels)
         if np.count_nonzero(np.diff(ordered)) > n_clusters - 1 + 2 * errors:
             return False
-    tree = DecisionTreeClassifier(max_leaf_nodes=max(n_clusters, column.shape[1]), random_state=0)
-    return bool(tree.fit(column, labels).score(column, labels) >= REPRODUCED)
+    counts = contingency(np.unique(column, axis=0, return_inverse=True)[1].ravel(), labels)  # (values, clusters)
+    if column.shape[1] > 1:
+        return bool(len(labels) - counts.max(1).sum() <= errors)
+    order = np.argsort(np.arange(len(counts)) @ counts / counts.sum(0))  # of the clusters, along the column
+    below = np.vstack([np.zeros(n_clusters, dtype=np.int64), counts.cumsum(0)])[:, order]
+    ends = np.append((below[:, :-1] - below[:, 1:]).argmax(0), len(counts))  # the best border of each pair of them
+    inside = np.take_along_axis(below, np.stack([np.append(0, ends[:-1]), ends]), axis=0)
+    return bool(len(labels) - (inside[1] - inside[0]).sum() <= errors)
 
 
 def _shown(X: Floats, labels: Labels) -> float:

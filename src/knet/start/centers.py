@@ -3,12 +3,11 @@
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans, MiniBatchKMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from knet.arrays import Floats, Labels
 from knet.start.kmeans import k_means
@@ -30,6 +29,8 @@ def find_centers(
     with one_blas_thread(), warnings.catch_warnings():
         if len(Psi) <= ALL_ROWS and len(Psi) * n_clusters <= ALL_PAIRS:
             return k_means(Psi, n_clusters, n_runs, rng, start).centers
+        from sklearn.exceptions import ConvergenceWarning
+
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: `fit` has warned
         kind = large_k_means(len(Psi))
         runs = [kind(n_clusters, n_init=n_runs, random_state=rng)] if n_runs else []
@@ -51,6 +52,8 @@ def recluster(Psi: Floats, centers: Floats, rng: np.random.RandomState) -> Label
     return labels
 
 
-def large_k_means(n_rows: int) -> Callable[..., KMeans | MiniBatchKMeans]:
+def large_k_means(n_rows: int) -> Callable[..., Any]:
     """Return scikit-learn's k-means for many rows or groups, which does not store the distances of all pairs."""
+    from sklearn.cluster import KMeans, MiniBatchKMeans  # slow, and seldom needed
+
     return KMeans if n_rows <= ALL_ROWS else partial(MiniBatchKMeans, batch_size=MINI_BATCH)

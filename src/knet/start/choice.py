@@ -14,10 +14,10 @@ from knet.start.columns import MAX_COLUMNS, comparable_columns
 from knet.start.evidence import Evidence
 from knet.start.guide import guide, most_supported
 from knet.start.judge import JUDGE_NEIGHBORS, Judge, Verdict, is_as_good
-from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance
-from knet.start.neighbors import Indices, extend
+from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance, split_groups
+from knet.start.neighbors import Indices, Neighbors, extend
 from knet.start.votes import Votes, count_votes
-from knet.threads import in_threads, one_blas_thread
+from knet.threads import one_blas_thread
 
 START_PAIRS = 1_000_000  # the start is chosen on at most so many pairs of a row and a cluster: time grows with them
 VOTE_ROWS = 2000  # the candidates vote on at most this many rows
@@ -64,6 +64,11 @@ class Start:
     caveats: list[str]
     votes: Votes | None = None
 
+    @property
+    def near_all(self) -> Neighbors | None:
+        """The nearest rows of all training rows, with distances, if the candidates saw them as they are."""
+        return None if self.votes is None else self.votes.near
+
 
 class Compared(NamedTuple):
     """Candidates and judge of a comparison of numbers of clusters."""
@@ -108,16 +113,19 @@ def choose_start(
         else:
             guided = guide(pool, chosen.labels, chosen.partitions, known, n_clusters, is_exact=is_exact)
             labels = extend(guided, sample, X)
-        found = n_clusters if is_exact or known is None else int(labels.max()) + 1
-        voted = np.sort(pool.order[:VOTE_ROWS])
+        voted, found = (
+            np.sort(pool.order[:VOTE_ROWS]),
+            n_clusters if is_exact or known is None else int(labels.max()) + 1,
+        )
         shares = count_votes(pool, chosen.considered, chosen.partitions, labels[sample], found, voted)
         near = np.repeat(np.arange(n_train)[:, None], min(JUDGE_NEIGHBORS, n_start - 1), axis=1)
         near[sample] = sample[pool.near.indices[:, : near.shape[1]]]
         if known is not None:  # neighbours do not correct what is known
             near[sample[known.rows]] = sample[known.rows][:, None]
-    sigma = sigma_scale * FOLLOW_WIDTH * prepared.median
-    votes = Votes(sample[voted], shares)
-    return Start(prepared.rows[drawn], X, core, sigma, labels, near, chosen.considered, caveats, votes)
+    is_whole = len(voted) == n_train and np.array_equal(pool.X, X)  # no column was spread or left out
+    votes = Votes(sample[voted], shares, pool.near if is_whole else None)
+    width = sigma_scale * FOLLOW_WIDTH * prepared.median
+    return Start(prepared.rows[drawn], X, core, width, labels, near, chosen.considered, caveats, votes)
 
 
 def _candidates(prepared: Prepared, X: Floats, n_clusters: int, rng: np.random.RandomState) -> Compared:
@@ -146,9 +154,9 @@ class Choice:
         if "mixture" not in self.method or len(sample) == len(X) or X.shape[1] > MAX_COLUMNS:
             return extend(self.labels, sample, X)
         rows = X[sample].astype(np.float64)
-        members, rounding = np.eye(int(self.labels.max()) + 1)[self.labels], rounding_variance(rows)
-        overall = overall_covariance(rows, rounding)
-        model = Gaussians.fit(rows, members, overall, rounding, tied=self.method.startswith("tied"))
+        groups, rounding = split_groups(rows, self.labels)[1], rounding_variance(rows)
+        full, tied = Gaussians.of_groups(groups, overall_covariance(rows, rounding), rounding)
+        model = tied if self.method.startswith("tied") else full
         labels: Labels = model.log_joint(X.astype(np.float64)).argmax(1)
         labels[sample] = self.labels
         return labels
@@ -169,7 +177,7 @@ def choose_from(pool: Pool, judge: Judge, n_clusters: int, evidence: Evidence | 
         found = {"k-means": np.unique(proposed["k-means"], return_inverse=True)[1].astype(np.int64)}
     methods, partitions = list(found), [_numbered_by_appearance(labels) for labels in found.values()]
     different = {labels.tobytes(): labels for labels in partitions}
-    measured = dict(zip(different, in_threads(judge.measure, list(different.values())), strict=True))
+    measured = dict(zip(different, pool.each(judge.measure, list(different.values())), strict=True))
     verdicts = [measured[labels.tobytes()] for labels in partitions]
     best = judge.choose(verdicts, partitions)
     if EARLIER in found and is_as_good(verdicts[methods.index(EARLIER)], verdicts[best]):

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse import csr_matrix, diags, identity
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
 from knet.arrays import Floats
 
@@ -44,17 +44,21 @@ def graph_embedding(
             return _largest_by_inverse(L, n_columns, rng)
         if component.max() == 0 and n_columns <= LANCZOS_COLUMNS and not in_blocks:
             return _largest_lanczos(L, n_columns, rng)
-    except ArpackNoConvergence:  # eigenvalues are too close to each other
+    except ArpackError:  # eigenvalues are too close to each other
         pass
     extra = rng.standard_normal((n, max(4, n_columns // 4)))  # speeds up convergence if eigenvalues are close
     return _largest_sparse(L, n_columns, np.hstack([_component_indicators(graph, component, n_columns, rng), extra]))
 
 
 def _largest_lanczos(L: csr_matrix, n_columns: int, rng: np.random.RandomState) -> Floats:
-    """Return the eigenvectors of the largest eigenvalues of L, by ARPACK: the fastest unless eigenvalues are equal."""
-    start, n_vectors = rng.standard_normal(L.shape[0]), max(2 * n_columns + 10, 20)
-    V = eigsh(L, n_columns, which="LA", v0=start, ncv=n_vectors, maxiter=MAX_RESTARTS, tol=LANCZOS_TOL)[1]
-    largest: Floats = np.ascontiguousarray(V[:, ::-1])
+    """Return the eigenvectors of the largest eigenvalues of L, by ARPACK: the fastest unless eigenvalues are equal.
+
+    Single precision is far more exact than the tolerance, and takes half of the time.
+    """
+    start, n_vectors = rng.standard_normal(L.shape[0]).astype(np.float32), max(2 * n_columns + 10, 20)
+    single = L.astype(np.float32)
+    V = eigsh(single, n_columns, which="LA", v0=start, ncv=n_vectors, maxiter=MAX_RESTARTS, tol=LANCZOS_TOL)[1]
+    largest: Floats = np.ascontiguousarray(V[:, ::-1], dtype=np.float64)
     return largest
 
 
@@ -63,7 +67,9 @@ def _largest_by_inverse(L: csr_matrix, n_columns: int, rng: np.random.RandomStat
     M = ((1 + SHIFT) * identity(L.shape[0]) - L).tocsc()
     factors = splu(M, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     inverse, start = LinearOperator(M.shape, factors.solve, dtype=np.float64), rng.standard_normal(len(M.indptr) - 1)
-    largest: Floats = np.ascontiguousarray(eigsh(inverse, n_columns, v0=start, tol=LANCZOS_TOL)[1][:, ::-1])
+    largest: Floats = np.ascontiguousarray(
+        eigsh(inverse, n_columns, v0=start, ncv=2 * n_columns + 4, tol=LANCZOS_TOL)[1][:, ::-1]
+    )
     return largest
 
 

@@ -76,8 +76,7 @@ class Judge:
         self.degrees: Floats = np.asarray(self.graph.sum(1)).ravel()
         self.rounding = rounding_variance(X)
         self.overall = overall_covariance(X, self.rounding)
-        single = Gaussians.fit(X, np.ones((len(X), 1)), self.overall, self.rounding, tied=True)
-        self.baseline = single.log_joint(X)[:, 0]
+        self.baseline = Gaussians.of_groups([X], self.overall, self.rounding)[1].log_own([X])
         self.structure, self.structure_error = self._structure(near)
 
     def is_one_cloud(self, verdict: Verdict) -> bool:

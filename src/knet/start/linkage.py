@@ -87,27 +87,32 @@ def genie(tree: Tree, counts: Collection[int], threshold: float) -> dict[int, La
     group of the smallest size are used. One pass gives the groups for all numbers of them in `counts`.
     """
     heads, tails, n = tree.heads.tolist(), tree.tails.tolist(), len(tree.heads) + 1
-    forest = _Forest(n)
+    forest, limit, last = _Forest(n), ROUNDING * threshold * n, min(counts)
+    root, sizes, size_of = forest.root, forest.sizes, forest.size
     following = list(range(1, n + 1))  # unused edges as a linked list: following[e + 1] - 1 comes after edge e
     place, size = 0, 0  # where the last search for an edge of a smallest group ended, and their size
     found = {}
-    for n_groups in range(n, min(counts) - 1, -1):
+    for n_groups in range(n, last - 1, -1):
         if n_groups in counts:
             found[n_groups] = forest.labels()
-        if n_groups == min(counts):
+        if n_groups == last:
             break
-        before = 0
-        if forest.difference > ROUNDING * threshold * n * (n_groups - 1):
-            before = place if size == forest.sizes[0] else 0
-            size = forest.sizes[0]
-            while not forest.is_smallest(heads[following[before] - 1], tails[following[before] - 1]):
-                before = following[before]
+        is_unequal = forest.difference > limit * (n_groups - 1)
+        if is_unequal and size != sizes[0]:
+            place, size = 0, sizes[0]
+        before = place if is_unequal else 0
+        while True:
+            edge = following[before] - 1
+            head, tail = root(heads[edge]), root(tails[edge])
+            if not is_unequal or size_of[head] == size or size_of[tail] == size:
+                break
+            before = edge + 1
+        if is_unequal:
             place = before
-        edge = following[before] - 1
         following[before] = following[edge + 1]
         if place == edge + 1:
             place = 0
-        forest.join(heads[edge], tails[edge], n_groups)
+        forest.join(head, tail, n_groups)
     return found
 
 
@@ -116,54 +121,46 @@ class _Forest:
 
     def __init__(self, n: int) -> None:
         self.n, self.parent, self.size = n, list(range(n)), [1] * n
-        self.sizes, self.counts = [1], {1: n}  # the sizes of groups, in ascending order, and how many have each
+        self.sizes, self.counts = [1], [0, n] + [0] * n  # sizes of groups, ascending, and how many have each size
         self.difference = 0
 
     def root(self, row: int) -> int:
         """Return the row that represents the group of a row."""
         parent = self.parent
-        while parent[row] != row:
-            parent[row] = row = parent[parent[row]]
+        while (above := parent[row]) != row:
+            parent[row] = row = parent[above]
         return row
 
-    def is_smallest(self, head: int, tail: int) -> bool:
-        """Say whether at least one end of an edge is in a group of the smallest size."""
-        return self.sizes[0] in (self.size[self.root(head)], self.size[self.root(tail)])
-
-    def join(self, head: int, tail: int, n_groups: int) -> None:
-        """Join the groups of two rows; `n_groups` is the number of groups before."""
-        large, small = self.root(head), self.root(tail)
-        if self.size[large] < self.size[small]:
-            large, small = small, large
-        a, b = self.size[large], self.size[small]
+    def join(self, first: int, second: int, n_groups: int) -> None:
+        """Join the groups that two rows represent; `n_groups` is the number of groups before."""
+        sizes, counts, size = self.sizes, self.counts, self.size
+        large, small = (first, second) if size[first] >= size[second] else (second, first)
+        a, b = size[large], size[small]
         joined = a + b
-        self.parent[small], self.size[large] = large, joined
-        for size in (a, b):
-            self._change(size, -1)
-        if not self.sizes or (b <= self.sizes[0] and a >= self.sizes[-1]):
+        self.parent[small], size[large] = large, joined
+        counts[a] -= 1
+        counts[b] -= 1
+        if b <= sizes[0] and a >= sizes[-1]:
             nearer = b * (n_groups - 2)
         else:
             nearer = 0
-            for size in self.sizes:
-                if size >= joined:
+            for other in sizes:
+                if other >= joined:
                     break
-                nearer += self.counts[size] * min(size, b, joined - size)
+                nearer += counts[other] * (b if b <= other <= a else min(other, joined - other))
         # |s - a - b| - |s - a| - |s - b| is 2 min(s, b, a + b - s) - s for sizes s below a + b, and -s for others
         self.difference += 2 * nearer - (self.n - joined) - (a - b)
-        self._change(joined, 1)
-
-    def _change(self, size: int, by: int) -> None:
-        """Change how many groups have a size."""
-        count = self.counts.get(size, 0) + by
-        if count == 0:
-            del self.counts[size]
-            self.sizes.pop(bisect_left(self.sizes, size))
-            return
-        if size not in self.counts:
-            insort(self.sizes, size)
-        self.counts[size] = count
+        if not counts[a]:
+            sizes.pop(bisect_left(sizes, a))
+        if a != b and not counts[b]:
+            sizes.pop(bisect_left(sizes, b))
+        if not counts[joined]:
+            insort(sizes, joined)
+        counts[joined] += 1
 
     def labels(self) -> Labels:
         """Return the groups as whole numbers from 0."""
-        roots = [self.root(row) for row in range(len(self.parent))]
+        roots = np.array(self.parent)
+        while not np.array_equal(above := roots[roots], roots):
+            roots = above
         return np.unique(roots, return_inverse=True)[1].astype(np.int64)

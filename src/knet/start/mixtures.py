@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,29 +28,16 @@ class Gaussians:
     constants: Floats  # log(share) + log|A| - tr(A' A rounding) / 2, (c,)
 
     @classmethod
-    def fit(cls, X: Floats, weights: Floats, overall: Floats, rounding: Floats, *, tied: bool) -> "Gaussians":
-        """Return the Gaussians of rows with weights (n, c) that sum to 1, with shrunken covariances."""
-        sizes = weights.sum(0) + 1e-10
-        means = weights.T @ X / sizes[:, None]
-        if tied:
-            return cls._shrunken(sizes, means, (X.T @ X - (means.T * sizes) @ means)[None], overall, rounding)
-        sums = np.stack([(X * weight[:, None]).T @ X for weight in weights.T])  # of x x', (c, d, d)
-        scatters = sums - sizes[:, None, None] * means[:, :, None] * means[:, None]
-        return cls._shrunken(sizes, means, scatters, overall, rounding)
-
-    @classmethod
     def of_groups(cls, groups: Sequence[Floats], overall: Floats, rounding: Floats) -> tuple["Gaussians", "Gaussians"]:
         """Return the Gaussians of the rows of each group, with full and with tied covariances."""
         sizes = np.array([float(len(rows)) for rows in groups])
         means = np.stack([rows.mean(0) for rows in groups])
         scatters = np.stack([(rows - mean).T @ (rows - mean) for rows, mean in zip(groups, means, strict=True)])
-        full = cls._shrunken(sizes, means, scatters, overall, rounding)
-        return full, cls._shrunken(sizes, means, scatters.sum(0)[None], overall, rounding)
+        full = cls.shrunken(sizes, means, scatters, overall, rounding)
+        return full, cls.shrunken(sizes, means, scatters.sum(0)[None], overall, rounding)
 
     @classmethod
-    def _shrunken(
-        cls, sizes: Floats, means: Floats, scatters: Floats, overall: Floats, rounding: Floats
-    ) -> "Gaussians":
+    def shrunken(cls, sizes: Floats, means: Floats, scatters: Floats, overall: Floats, rounding: Floats) -> "Gaussians":
         """Return Gaussians of groups with the given sizes and scatter matrices, or one matrix for all of them."""
         n, d = sizes.sum(), means.shape[1]
         counts = sizes if len(scatters) == len(sizes) else np.array([n])
@@ -112,20 +100,73 @@ def split_groups(X: Floats, labels: Labels) -> tuple[NDArray[np.intp], list[Floa
     return order, np.split(X[order], np.cumsum(np.bincount(labels))[:-1])
 
 
-def gaussian_mixture(X: Floats, start: Labels, n_clusters: int, *, tied: bool) -> Gaussians:
-    """Return the mixture that expectation maximisation reaches from a partition."""
-    rounding = rounding_variance(X)
-    overall, before = overall_covariance(X, rounding), -np.inf
-    weights = np.eye(n_clusters)[start]
+class Products:
+    """Rows with the products of every two columns.
+
+    Log densities and the moments of groups are linear in them: one matrix product for all groups. Tied groups differ
+    in linear terms only.
+    """
+
+    def __init__(self, X: Floats) -> None:
+        n, d = X.shape
+        self.rounding, self.shift = rounding_variance(X), X.mean(0)
+        self.overall, centered = overall_covariance(X, self.rounding), X - self.shift
+        self.scatter = centered.T @ centered
+        self.linear = np.concatenate([np.ones((1, n)), centered.T])  # (1 + d, n)
+        self.pairs = np.triu_indices(d)
+        self.place = np.empty((d, d), dtype=np.intp)  # of the product of columns i and j among the quadratic terms
+        self.place[self.pairs] = self.place.T[self.pairs] = 1 + d + np.arange(len(self.pairs[0]))
+
+    @cached_property
+    def quadratic(self) -> Floats:
+        """The linear terms and all products, (1 + d + d (d + 1) / 2, n)."""
+        d, columns = len(self.scatter), self.linear[1:]
+        terms = np.empty((1 + d + len(self.pairs[0]), columns.shape[1]))
+        terms[: 1 + d] = self.linear
+        for i in range(d):
+            np.multiply(columns[i], columns[i:], out=terms[self.place[i, i] : self.place[i, -1] + 1])
+        return terms
+
+    def gaussians(self, weights: Floats, *, tied: bool) -> Gaussians:
+        """Return the Gaussians of the rows with weights (c, n) that sum to 1, with shrunken covariances."""
+        sums = weights @ (self.linear if tied else self.quadratic).T
+        sizes = sums[:, 0] + 1e-10
+        means = sums[:, 1 : len(self.linear)] / sizes[:, None]
+        if tied:
+            scatters = (self.scatter - (means.T * sizes) @ means)[None]
+        else:
+            scatters = sums[:, self.place] - sizes[:, None, None] * means[:, :, None] * means[:, None]
+        return Gaussians.shrunken(sizes, means + self.shift, scatters, self.overall, self.rounding)
+
+    def probabilities(self, model: Gaussians) -> tuple[Floats, float]:
+        """Return the probability of every group for every row, (c, n), and the log-likelihood per row."""
+        means, precisions = model.means - self.shift, model.inverses.transpose(0, 2, 1) @ model.inverses
+        slopes = (precisions @ means[:, :, None])[..., 0]
+        factors = [(model.constants - 0.5 * (slopes * means).sum(1))[:, None], slopes]
+        terms, shared = self.linear, 0.0
+        if len(precisions) == 1:
+            shared = -0.5 * float((precisions[0] * self.scatter).sum()) / self.linear.shape[1]
+        else:
+            weights = np.where(self.pairs[0] == self.pairs[1], -0.5, -1.0)
+            terms, factors = self.quadratic, [*factors, precisions[:, self.pairs[0], self.pairs[1]] * weights]
+        P: Floats = np.concatenate(factors, axis=1) @ terms
+        top = P.max(0)
+        P -= top
+        np.exp(P, out=P)
+        total = P.sum(0)
+        P /= total
+        return P, float((top + np.log(total)).mean()) + shared
+
+
+def gaussian_mixture(rows: Products, start: Labels, n_clusters: int, *, tied: bool) -> tuple[Gaussians, Labels]:
+    """Return the mixture that expectation maximisation reaches from a partition, and the groups of the rows in it."""
+    weights: Floats = np.eye(n_clusters)[:, start]
+    before = -np.inf
     for _ in range(MAX_ITER):
-        model = Gaussians.fit(X, weights, overall, rounding, tied=tied)
-        log_joint = model.log_joint(X)
-        top = log_joint.max(1, keepdims=True)
-        weights = np.exp(log_joint - top)
-        total = weights.sum(1, keepdims=True)
-        weights /= total
-        value = float((top + np.log(total)).mean())
+        model = rows.gaussians(weights, tied=tied)
+        weights, value = rows.probabilities(model)
         if value - before < TOL:
             break
         before = value
-    return model
+    labels: Labels = weights.argmax(0)
+    return model, labels

@@ -1,19 +1,15 @@
 """Nearest neighbours of rows, the graph that they form, and votes among them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from scipy.spatial import cKDTree
-from sklearn.neighbors import NearestNeighbors
 
 from knet.arrays import Floats, Labels
-from knet.threads import allowed_threads
+from knet.start.nearest import Indices as Indices
+from knet.start.nearest import nearest
 
-Indices = NDArray[np.intp]
-
-TREE_COLUMNS = 10  # columns up to which a k-d tree is faster than all distances
 VOTE_NEIGHBORS = 5  # a row outside a sample gets the most frequent label among so many rows of it
 
 
@@ -40,21 +36,29 @@ class Neighbors:
     copies: Indices
     twins: Indices
 
+    def first(self, k: int) -> "Neighbors":
+        """Return the k nearest of the neighbours."""
+        return replace(self, indices=self.indices[:, :k], distances=self.distances[:, :k])
+
 
 def neighbors(X: Floats, k: int) -> Neighbors:
     """Return the k nearest rows of every row, or fewer if there are not so many.
 
     If there are few different rows, all of them would be neighbours of each other: then copies are neighbours.
     """
+    every = np.arange(len(X))
+    if len(X) <= 2 * k or not _may_repeat(X):
+        return Neighbors(*_others(X, min(k, len(X) - 1)), copies=np.ones_like(every), twins=every)
     distinct, value, copies = np.unique(X, axis=0, return_inverse=True, return_counts=True)
-    value, every = value.ravel(), np.arange(len(X))
+    value = value.ravel()
     if len(distinct) <= 2 * k:
         return Neighbors(*_others(X, min(k, len(X) - 1)), copies=np.ones_like(every), twins=every)
     indices, distances = _others(distinct, k)
     by_value, starts = np.argsort(value, kind="stable"), np.cumsum(copies) - copies
     number = np.empty(len(X), dtype=np.intp)  # of a row among its copies
     number[by_value] = every - starts[value[by_value]]
-    one_sided = ~_is_mutual(indices)
+    repeated, one_sided = np.flatnonzero(copies > 1), np.zeros(indices.shape, dtype=bool)
+    one_sided[repeated] = ~_is_mutual(indices, repeated)
     n_one_sided = np.cumsum(one_sided, axis=1)  # the first of these is replaced by the next copy, and so on
     to_copy = (one_sided & (n_one_sided < copies[:, None]))[value]
     target = np.where(to_copy, value[:, None], indices[value])
@@ -68,6 +72,14 @@ def neighbors(X: Floats, k: int) -> Neighbors:
     )
 
 
+def _may_repeat(X: Floats) -> bool:
+    """Say whether some rows may be equal: those have equal sums of their columns, times different numbers."""
+    sums = np.zeros(len(X))
+    for number, column in enumerate(X.T, start=2):
+        sums += column * np.sqrt(number)  # in the same order for every row, which a product does not promise
+    return len(np.unique(sums)) < len(X)
+
+
 def _others(X: Floats, k: int) -> tuple[Indices, Floats]:
     """Return the k nearest other rows of every row, and their distances."""
     indices, distances = nearest(X, X, k + 1)
@@ -76,21 +88,10 @@ def _others(X: Floats, k: int) -> tuple[Indices, Floats]:
     return indices[~own].reshape(len(X), k), distances[~own].reshape(len(X), k)
 
 
-def _is_mutual(indices: Indices) -> NDArray[np.bool_]:
-    """Say for each neighbour of a row whether the row is one of its neighbours, too."""
-    rows, n = np.arange(len(indices))[:, None], len(indices)
-    mutual: NDArray[np.bool_] = np.isin(indices * n + rows, rows * n + indices)
+def _is_mutual(indices: Indices, rows: Indices) -> NDArray[np.bool_]:
+    """Say for each neighbour of some rows whether the row is one of its neighbours, too."""
+    mutual: NDArray[np.bool_] = (indices[indices[rows]] == rows[:, None, None]).any(2)
     return mutual
-
-
-def nearest(X: Floats, queries: Floats, k: int) -> tuple[Indices, Floats]:
-    """Return the k rows of X nearest to each query, and their distances."""
-    if X.shape[1] <= TREE_COLUMNS:
-        leaf = int(np.clip(8 * X.shape[1], 16, 64))  # rows of a leaf: in more columns, a tree excludes fewer of them
-        distances, indices = cKDTree(X, leafsize=leaf).query(queries, k, workers=allowed_threads())
-    else:
-        distances, indices = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(X).kneighbors(queries)
-    return indices.reshape(len(queries), k), distances.reshape(len(queries), k)
 
 
 def neighbor_graph(near: Neighbors, k: int) -> csr_matrix:
@@ -117,8 +118,12 @@ def neighbor_shares(labels: Labels, near: Indices) -> Floats:
 
 def vote(labels: Labels, X: Floats, queries: Floats) -> Labels:
     """Return for each query the most frequent label among its nearest rows of X."""
-    found = labels[nearest(X, queries, min(VOTE_NEIGHBORS, len(X)))[0]]
-    votes = np.stack([(found == label).sum(1) for label in range(int(labels.max()) + 1)], axis=1)
+    return most_frequent(labels[nearest(X, queries, min(VOTE_NEIGHBORS, len(X)))[0]])
+
+
+def most_frequent(found: Labels) -> Labels:
+    """Return the most frequent label of each row, the smallest one of several."""
+    votes = np.stack([(found == label).sum(1) for label in range(int(found.max(initial=0)) + 1)], axis=1)
     winners: Labels = votes.argmax(1)
     return winners
 

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from knet.arrays import Floats, Labels
 from knet.start.candidates import Pool
-from knet.start.neighbors import Indices
+from knet.start.neighbors import Indices, Neighbors
 
 POWER = 3.0  # a candidate with twice the conductance of the chosen one has a weight of 2 ** -POWER
 GAIN = 3.0  # what a loss of gain / sqrt(columns) weighs, compared with the same loss of log conductance
@@ -30,10 +30,14 @@ class Votes:
         Positions within the training rows.
     shares : ndarray of shape (n, c)
         The share of the candidates that vote for each group, by weight; a row sums to 1 at most.
+    near : Neighbors, optional
+        The nearest of these rows to each, if they are all training rows and the candidates saw their columns as they
+        are.
     """
 
     rows: Indices
     shares: Floats
+    near: Neighbors | None = None
 
 
 def count_votes(
