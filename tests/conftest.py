@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 
 def pytest_configure(config):
@@ -23,5 +22,6 @@ def rng(seed):
 
 
 @pytest.fixture
-def generator(seed):
-    return torch.Generator().manual_seed(seed)
+def random_state(seed):
+    """Return the source of random numbers that training uses."""
+    return np.random.RandomState(seed)

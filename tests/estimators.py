@@ -28,7 +28,7 @@ def wrong_rows_change(by: int) -> Iterator[None]:
     def followed(*args):
         found, numbers = follow(*args), count(100, by)
         split = SimpleNamespace(held_out=found.split.held_out, wrong=lambda psi: np.array(next(numbers)))
-        return replace(found, split=split)
+        return replace(found, split=split, wrong=split.wrong(found.encoder))
 
     with patch("knet.train.training.follow", followed):
         yield

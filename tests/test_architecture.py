@@ -60,9 +60,8 @@ MAY_IMPORT_LATE = {
     ("rows", "tables"),
 }
 
-# They label rows or choose a start on machines without torch, or before it is imported.
-WITHOUT_TORCH = ("rows", "prepare", "start")
-MODEL_WITHOUT_TORCH = ("certainty", "drift", "encoder", "landmarks", "learn_certainty", "light", "predictor")
+# All others work without torch: it is for a user's own encoder, for GPUs and for ONNX.
+WITH_TORCH = {"train.own_encoder", "model.torch_encoder", "model.onnx"}
 MAX_LINES = 420
 MAX_LINES_WITH_ANY = 150
 
@@ -88,15 +87,20 @@ WRITTEN = [
 def imported_modules(source):
     """Yield (dotted module below knet, whether the import is made late: in a function or for type checking)."""
     tree = ast.parse(source)
-    late = {
+    late = late_nodes(tree)
+    for node in ast.walk(tree):
+        for name in _knet_modules(node):
+            yield name, id(node) in late
+
+
+def late_nodes(tree):
+    """Return the ids of the nodes in a function or for type checking."""
+    return {
         id(inner)
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_type_checking(node)
         for inner in ast.walk(node)
     }
-    for node in ast.walk(tree):
-        for name in _knet_modules(node):
-            yield name, id(node) in late
 
 
 def _is_type_checking(node):
@@ -128,6 +132,26 @@ def complaints_about_imports(module, source):
         for name, late in imported_modules(source)
         if not _allowed(owner, name) and not (late and (owner, owner_of(name)) in MAY_IMPORT_LATE)
     ]
+
+
+def complaints_about_torch(module, source):
+    """Allow torch, and the modules that need it, at the top of a file in WITH_TORCH only."""
+    if module in WITH_TORCH:
+        return []
+    tree = ast.parse(source)
+    late = late_nodes(tree)
+    names = [
+        *(name for node in ast.walk(tree) if id(node) not in late for name in _torch_modules(node)),
+        *(f"knet.{name}" for name, is_late in imported_modules(source) if not is_late and name in WITH_TORCH),
+    ]
+    return [f"{module} imports {name} at the top" for name in names]
+
+
+def _torch_modules(node):
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        names = [node.module or ""]
+    return [name for name in names if name.split(".")[0] == "torch"]
 
 
 def owner_of(module):
@@ -281,6 +305,7 @@ def complaints_about_words(name, text, pattern=BANNED_WORDS):
 
 CHECKERS = [
     complaints_about_imports,
+    complaints_about_torch,
     complaints_about_names,
     complaints_about_size,
     complaints_about_print,
@@ -312,11 +337,12 @@ def test_few_values_have_no_type():
     assert len(lines) <= MAX_LINES_WITH_ANY
 
 
-def test_rows_are_prepared_labelled_and_given_a_start_without_torch():
-    names = [name for name in SOURCES if name.split(".")[0] in WITHOUT_TORCH]
-    names += [f"model.{name}" for name in MODEL_WITHOUT_TORCH]
+def test_every_module_but_three_can_be_imported_without_torch():
+    assert set(SOURCES) > WITH_TORCH
+    names = [f"knet.{name}" for name in SOURCES if name not in {*WITH_TORCH, "__main__"}]  # which runs a command
+    names = [name.removesuffix(".__init__") for name in names]
     code = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
-    command = [sys.executable, "-c", code + "print('torch' in sys.modules)", *(f"knet.{name}" for name in names)]
+    command = [sys.executable, "-c", code + "print('torch' in sys.modules)", *names]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "False"
 
 
@@ -357,7 +383,7 @@ def test_import_checkers_can_fail():
             assert complaints_about_imports(module, source), (module, source)
     good = {
         "train.laplacians": "from knet.train.kernels import center\nfrom knet.exceptions import KNetError",
-        "train.algorithm_1": "import torch\nfrom knet.start import judge\nfrom knet import threads",
+        "train.algorithm_1": "import numpy\nfrom knet.start import judge\nfrom knet import threads",
         "methods": "def save(self):\n    from knet.model.file import save",
         "model.file": "from knet.files import write_whole\nfrom knet.estimator import KNet",
         "tables.read": "from knet.rows import kinds",
@@ -374,6 +400,24 @@ def test_import_checkers_can_fail():
         "train.follow": cycle["train.follow"],
         "train.algorithm_1": "def f():\n    from knet.train.follow import Split",
     }
+    for source in (
+        "import torch",
+        "import torch.nn as nn",
+        "from torch import nn",
+        "from torch.nn import functional",
+        "class A:\n    import torch",
+        "from knet.train.own_encoder import OwnEncoder",
+        "from knet.model import torch_encoder",
+    ):
+        assert complaints_about_torch("train.networks", source), source
+        assert complaints_about_torch("model.onnx", source) == []
+    for source in (
+        "def f():\n    import torch",
+        "if TYPE_CHECKING:\n    import torch\n    from knet.train.own_encoder import OwnEncoder",
+        "def f():\n    from knet.model.torch_encoder import on_device",
+        "import torchless\nfrom knet.train import networks",
+    ):
+        assert complaints_about_torch("train.networks", source) == [], source
     assert import_cycle(cycle) == ["train.algorithm_1", "train.follow"]
     assert import_cycle(known) == []
 

@@ -21,15 +21,18 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_info
 from torch import nn
 
 from knet import Advanced, KNet, load
 from knet.datasets import make_moon, make_spirals
 from knet.metrics import nmi
+from knet.model import torch_encoder
 from knet.model.certainty import Certainty
 from knet.model.encoder import RowMLP
 from knet.model.predictor import Clusters, Predictor
 from knet.model.reference import Reference
+from knet.model.torch_encoder import TorchEncoder
 from knet.prepare.preparation import Preparation
 from knet.prepare.scaling import Scaling
 from knet.train.algorithm_1 import Iteration
@@ -186,6 +189,8 @@ class Host:
         self.numpy = np.random.get_state()  # noqa: NPY002 - it is the global state that is looked at
         self.torch = torch.get_rng_state()
         self.plain = (
+            np.geterr(),
+            [(pool["internal_api"], pool["num_threads"]) for pool in threadpool_info()],
             torch.get_num_threads(),
             torch.get_default_dtype(),
             torch.is_grad_enabled(),
@@ -242,13 +247,15 @@ def test_the_thread_count_of_the_host_is_kept():
         torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
-def test_fit_works_inside_any_gradient_mode(mode):
+def test_fit_works_inside_any_gradient_mode(mode, own):
     X = make_moon(80, random_state=0)[0]
-    outside = quick(2).fit(X)
+    options = {"encoder": own_network(2)} if own else {}
+    outside = quick(2, **options).fit(X)
     with mode():
         before = Host()
-        inside = quick(2).fit(X)
+        inside = quick(2, **options).fit(X)
         before.assert_unchanged()
     assert_same_model(outside, inside, X)
 
@@ -692,6 +699,61 @@ def test_extreme_numbers_of_clusters(n_clusters):
 
 
 # A user's own network
+
+
+def own_network(n_columns):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(n_columns, 8), nn.Tanh(), nn.Dropout(0.2), nn.Linear(8, 3))
+
+
+@pytest.mark.parametrize("sigma", ["auto", "median"])
+@pytest.mark.parametrize("module", [nn.Identity(), nn.Linear(3, 2).requires_grad_(False)])
+def test_own_encoder_without_anything_to_train(module, sigma):
+    X = blobs()[0]
+    model = quick(encoder=module, sigma=sigma).fit(X)
+    assert model.labels_.tolist() == model.predict(X).tolist()
+    if isinstance(module, nn.Identity):  # of the scaled rows
+        np.testing.assert_allclose(np.corrcoef(model.transform(X).T, X.T)[:3, 3:].diagonal(), 1)
+
+
+def test_own_encoder_with_lazy_layers():
+    X = blobs()[0]
+    module = nn.Sequential(nn.LazyLinear(8), nn.Tanh(), nn.LazyLinear(3))
+    before = Host()
+    model = quick(encoder=module).fit(X)
+    before.assert_unchanged()
+    assert model.transform(X).shape == (len(X), 3)
+    assert module[0].has_uninitialized_params()  # it is not changed
+    assert_same_model(model, quick(encoder=module).fit(X), X)
+
+
+def test_running_means_of_own_encoder_are_those_of_training(tmp_path):
+    X, module = blobs()[0], nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 3))
+    model = quick(encoder=module).fit(X)
+    assert model.predictor_.encoder.state()["0.num_batches_tracked"] > 0
+    assert module[0].num_batches_tracked == 0
+    model.save(tmp_path / "m.safetensors")
+    assert_same_model(model, load(tmp_path / "m.safetensors", encoder=module), X)
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", torch.device("cpu")])
+@pytest.mark.parametrize("own", [False, True])
+def test_a_fit_on_the_cpu_is_the_same_however_it_is_asked_for(device, own):
+    X = blobs()[0]
+    options = {"encoder": own_network(3)} if own else {}
+    if device == "auto" and own and (torch.cuda.is_available() or torch.backends.mps.is_available()):
+        pytest.skip("this machine has another device")
+    model = quick(device=device, **options).fit(X)
+    assert isinstance(model.predictor_.encoder, TorchEncoder if own else RowMLP)
+    assert_same_model(model, quick(device="cpu", **options).fit(X), X)
+
+
+def test_the_default_network_labels_on_another_device(monkeypatch):
+    asked = []  # of the device "meta", which every machine has; nothing is moved to it, because it holds no values
+    monkeypatch.setattr(torch_encoder, "on_device", lambda encoder, device: asked.append(device) or encoder)
+    quick(device="meta").fit(blobs()[0])
+    assert asked == ["meta"]
 
 
 class ConvNet(nn.Module):

@@ -17,6 +17,8 @@ from knet.datasets import make_moon
 from knet.start.neighbors import neighbor_shares, neighbors
 from knet.train.follow import Attempt, Split, follow, gain, group_means, preferred, spread_points, targets
 from knet.train.networks import ResidualMLP, linear_start
+from knet.train.own_encoder import OwnEncoder, seeded_torch
+from knet.train.pretrain import batches
 from tests.estimators import wrong_rows_change
 
 pytestmark = pytest.mark.filterwarnings("ignore::knet.exceptions.KNetConvergenceWarning")
@@ -71,32 +73,37 @@ def overlapping(seed, n=600):
 HARD = [wound_curves, spiral_arms, stripes, thin_rings, overlapping]
 
 
-def tensors(X, y):
-    return torch.from_numpy((X - X.mean(0)) / X.std(0)).float(), y.astype(np.int64)
+def prepared(X, y):
+    return ((X - X.mean(0)) / X.std(0)).astype(np.float32), y.astype(np.int64)
 
 
 def encoder_of(X, n_components, seed=0, width=128):
-    generator = torch.Generator().manual_seed(seed)
     P = linear_start(X, n_components)
-    return ResidualMLP(P, hidden_layer_sizes=(width, width), generator=generator)
+    return ResidualMLP(P, hidden_layer_sizes=(width, width), rng=np.random.RandomState(seed))
 
 
 def near_rows(X, k=10):
-    return neighbors(X.double().numpy(), k).indices
+    return neighbors(X.astype(np.float64), k).indices
+
+
+def nearest_groups(Psi, groups):
+    return cdist(Psi, group_means(Psi, groups)).argmin(1)
 
 
 @pytest.mark.parametrize("make", HARD)
 def test_hard_partitions_are_followed(make):
-    X, y = tensors(*make(0))
+    X, y = prepared(*make(0))
     encoder = encoder_of(X, max(X.shape[1] + 1, y.max()))
     side = 3.0
-    followed = follow(encoder, X, y, near_rows(X), side, torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        Psi = encoder(X)
-    centers = group_means(Psi, torch.from_numpy(y))
-    nearest = torch.cdist(Psi, centers).argmin(1).numpy()
-    held_out = followed.split.held_out.numpy()
-    np.testing.assert_array_equal(followed.split.wrong(encoder), (nearest != y)[held_out])
+    before = encoder.theta.copy()
+    followed = follow(encoder, X, y, near_rows(X), side, np.random.RandomState(0))
+    np.testing.assert_array_equal(encoder.theta, before)  # another encoder is returned
+    Psi = followed.encoder(X)
+    centers, nearest = group_means(Psi, y), nearest_groups(Psi, y)
+    np.testing.assert_array_equal(followed.split.wrong(followed.encoder), (nearest != y)[followed.split.held_out])
+    np.testing.assert_array_equal(followed.wrong, followed.split.wrong(followed.encoder))
+    assert followed.shares.shape == (len(X), y.max() + 1)
+    np.testing.assert_allclose(followed.shares.sum(1), 1)
     # Neighbours may correct labels where groups overlap: there, new rows are labelled no worse by averages.
     assert adjusted_rand_score(y, nearest) > (0.75 if make is overlapping else 0.95)
     assert pdist(centers).min() > side / 3  # targets are one side apart
@@ -107,47 +114,112 @@ def test_following_ends_before_the_first_stage_that_gains_nothing(seed, monkeypa
     monkeypatch.setattr(Split, "train", lambda self, net, shares, n: stages.append(n) or original(self, net, shares, n))
     rng = np.random.default_rng(seed)
     easy = rng.normal(size=(100, 2)) + 20 * np.repeat([[0], [1]], 50, axis=0)
-    X, y = tensors(easy, np.repeat([0, 1], 50))
-    followed = follow(encoder_of(X, 3), X, y, near_rows(X), 2.0, torch.Generator().manual_seed(seed))
+    X, y = prepared(easy, np.repeat([0, 1], 50))
+    followed = follow(encoder_of(X, 3), X, y, near_rows(X), 2.0, np.random.RandomState(seed))
     assert stages == []  # a regression is enough: all held-out rows get their labels
     assert len(followed.split.held_out) == 20
     stages.clear()
-    X, y = tensors(*wound_curves(seed))
-    follow(encoder_of(X, 4), X, y, near_rows(X), 2.0, torch.Generator().manual_seed(seed))
+    X, y = prepared(*wound_curves(seed, 1000))  # so many rows that the nearest ones are of the same strand
+    follow(encoder_of(X, 4), X, y, near_rows(X), 2.0, np.random.RandomState(seed))
     assert max(stages) > 200  # strands near each other take longer
+
+
+def test_rows_that_their_neighbours_get_wrong_ask_for_no_gradient_steps(seed, monkeypatch):
+    stages, original = [], Split.train
+    monkeypatch.setattr(Split, "train", lambda self, net, shares, n: stages.append(n) or original(self, net, shares, n))
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(600, 2))
+    X, y = prepared(values, values[:, 0] + rng.normal(0, 0.5, 600) > 0)  # labels are mixed on both sides of the border
+    followed = follow(encoder_of(X, 3), X, y, near_rows(X), 2.0, np.random.RandomState(seed))
+    assert stages == []
+    assert 0.05 < followed.wrong.mean() < 0.3
 
 
 def test_rows_are_held_out_of_every_group_with_enough_rows(seed):
     y = np.repeat([0, 1, 2], [50, 9, 4])
-    X = torch.from_numpy(np.random.default_rng(seed).normal(size=(63, 2)))
-    split = Split.draw(nn.Identity(), X, y, 1.0, torch.Generator().manual_seed(seed))
+    X = np.random.default_rng(seed).normal(size=(63, 2))
+    split = Split.draw(encoder_of(X, 2), X, y, 1.0, np.random.RandomState(seed))
     assert np.bincount(y[split.held_out], minlength=3).tolist() == [10, 1, 0]
     assert sorted([*split.held_out.tolist(), *split.trained.tolist()]) == list(range(63))
 
 
 def test_training_does_not_see_held_out_rows(seed):
-    X, y = tensors(*overlapping(seed, 200))
-    encoder, generator = encoder_of(X, 9), torch.Generator().manual_seed(seed)
-    split = Split.draw(encoder, X, y, 2.0, generator)
+    X, y = prepared(*overlapping(seed, 200))
+    encoder, rng = encoder_of(X, 9), np.random.RandomState(seed)
+    split = Split.draw(encoder, X, y, 2.0, rng)
     own = np.eye(6)[y]
-    before = generator.get_state()
+    before = rng.get_state()
     first = split.train(encoder, own, 30)
     changed = own.copy()
     changed[split.held_out] = np.roll(changed[split.held_out], 1, axis=1)
-    generator.set_state(before)
+    rng.set_state(before)
     second = split.train(encoder, changed, 30)
-    assert torch.equal(first.encoder(X), second.encoder(X))
+    np.testing.assert_array_equal(first.encoder(X), second.encoder(X))
+    solved = []
+    for shares in (own, changed):
+        rng.set_state(before)
+        solved.append(split.solve(encoder, [shares])[0].encoder(X))
+    np.testing.assert_array_equal(*solved)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_solving_and_training_leave_the_given_encoder_alone(seed, own):
+    X, y = prepared(*overlapping(seed, 200))
+    encoder = OwnEncoder(small_module(seed, 8, 9), "cpu", X) if own else encoder_of(X, 9)
+    split = Split.draw(encoder, X, y, 2.0, np.random.RandomState(seed))
+    before = encoder.theta.copy(), encoder(X)
+    (solved,), trained = split.solve(encoder, [np.eye(6)[y]]), split.train(encoder, np.eye(6)[y], 5)
+    np.testing.assert_array_equal(encoder.theta, before[0])
+    np.testing.assert_array_equal(encoder(X), before[1])
+    assert np.array_equal(solved.encoder(X), before[1]) == own  # regression is for the default network
+    assert not np.array_equal(trained.encoder(X), before[1])
+
+
+def test_an_attempt_is_judged_on_held_out_rows(seed):
+    X, y = prepared(*overlapping(seed, 200))
+    encoder, shares = encoder_of(X, 9), np.eye(6)[y]
+    split = Split.draw(encoder, X, y, 2.0, np.random.RandomState(seed))
+    attempt = split.train(encoder, shares, 20)
+    Psi, held_out = attempt.encoder(X), split.held_out
+    np.testing.assert_array_equal(attempt.wrong, (nearest_groups(Psi, y) != y)[held_out])
+    by_group = [attempt.wrong[y[held_out] == group].mean() for group in np.unique(y[held_out])]
+    assert attempt.share_wrong == pytest.approx(np.mean(by_group))
+    expected = np.square(Psi - shares @ split.goals)[held_out].sum(1).mean()
+    assert attempt.error == pytest.approx(expected, rel=1e-5)
+
+
+def test_following_is_the_same_by_hand_and_by_autograd_and_adam_of_torch(seed):
+    X, y = prepared(*overlapping(seed, 150))
+    X, n_steps = X.astype(np.float64), 12
+    encoder, shares = encoder_of(X, 9, width=16), np.eye(6)[y]
+    split = Split.draw(encoder, X, y, 2.0, np.random.RandomState(seed))
+    steps = list(batches(len(split.trained), 64, n_steps, np.random.RandomState(seed)))
+    layers = [torch.tensor(array, requires_grad=True) for array in (*encoder.weights, *encoder.biases)]
+    optimizer, goals = torch.optim.AdamW(layers, weight_decay=0.1), torch.from_numpy(shares @ split.goals)
+
+    def psi(rows):
+        H, (weights, biases) = rows, (layers[:3], layers[3:])
+        for W, b in zip(weights[:-1], biases[:-1], strict=True):
+            H = torch.relu(H @ W + b)
+        return H @ weights[-1] + biases[-1] + rows @ torch.from_numpy(encoder.skip)
+
+    for step, places in enumerate(steps):
+        rows = split.trained[places]
+        optimizer.zero_grad()
+        ((psi(torch.from_numpy(X[rows])) - goals[rows]).square().sum(1).mean() / 2.0**2).backward()
+        optimizer.param_groups[0]["lr"] = 1e-2 * (1 + math.cos(math.pi * step / n_steps)) / 2
+        optimizer.step()
+    trained = replace(split, rng=np.random.RandomState(seed)).train(encoder, shares, n_steps)
+    np.testing.assert_allclose(trained.encoder(X), psi(torch.from_numpy(X)).detach(), atol=1e-7)
 
 
 def test_errors_of_the_labels_are_not_followed(seed):
     rng = np.random.default_rng(seed)
-    X, y = tensors(rng.normal(size=(600, 4)) + 4 * np.repeat([[0], [1]], 300, axis=0), np.repeat([0, 1], 300))
+    X, y = prepared(rng.normal(size=(600, 4)) + 4 * np.repeat([[0], [1]], 300, axis=0), np.repeat([0, 1], 300))
     noisy = np.where(rng.uniform(size=600) < 0.15, 1 - y, y)
     encoder = encoder_of(X, 5)
-    follow(encoder, X, noisy, near_rows(X), 2.0, torch.Generator().manual_seed(seed))
-    with torch.no_grad():
-        Psi = encoder(X)
-    nearest = torch.cdist(Psi, group_means(Psi, torch.from_numpy(noisy))).argmin(1).numpy()
+    followed = follow(encoder, X, noisy, near_rows(X), 2.0, np.random.RandomState(seed))
+    nearest = nearest_groups(followed.encoder(X), noisy)
     assert adjusted_rand_score(y, nearest) > 0.9 > adjusted_rand_score(y, noisy)
 
 
@@ -163,8 +235,8 @@ def test_errors_of_the_labels_are_not_followed(seed):
 )
 def test_averaged_targets_are_preferred_unless_exact_ones_are_better(averaged, exact, expected):
     attempts = [
-        Attempt(nn.Identity(), np.zeros((4, 2)), np.array(wrong, dtype=bool), float(np.mean(wrong)), 1.0)
-        for wrong in (averaged, exact)
+        Attempt(encoder_of(np.zeros((4, 2)), 2), np.zeros((4, 2)), wrong, wrong, float(np.mean(wrong)), 1.0)
+        for wrong in (np.array(averaged, dtype=bool), np.array(exact, dtype=bool))
     ]
     assert preferred(attempts) is attempts[["averaged", "exact"].index(expected)]
     assert preferred(attempts[:1]) is attempts[0]
@@ -185,26 +257,41 @@ def test_shares_count_a_row_and_its_neighbours():
 
 
 def test_the_same_generator_repeats_to_the_bit():
-    X, y = tensors(*spiral_arms(0, 150))
-    weights = []
-    for _ in range(2):
-        encoder = encoder_of(X, 3)
-        follow(encoder, X, y, near_rows(X), 2.0, torch.Generator().manual_seed(5))
-        weights.append(encoder(X).detach())
-    assert torch.equal(*weights)
+    X, y = prepared(*spiral_arms(0, 150))
+    first, second, other = (
+        follow(encoder_of(X, 3), X, y, near_rows(X), 2.0, np.random.RandomState(seed)).encoder(X) for seed in (5, 5, 6)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def small_module(seed, n_columns, n_components, dropout=0.0):
+    with seeded_torch(seed):
+        return nn.Sequential(
+            nn.Linear(n_columns, 64),
+            nn.Dropout(dropout),
+            nn.Tanh(),
+            nn.Linear(64, 64),
+            nn.Tanh(),
+            nn.Linear(64, n_components),
+        )
 
 
 def test_an_own_module_follows_too():
-    X = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
-    y = (X[:, 0] * X[:, 1] > 0).long().numpy()  # opposite quadrants
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        encoder = nn.Sequential(
-            nn.Linear(2, 64), nn.Dropout(0.01), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2)
-        )
-    followed = follow(encoder, X, y, near_rows(X), 2.0, torch.Generator().manual_seed(0))
-    assert followed.split.wrong(encoder).mean() < 0.05
-    assert not encoder.training
+    shares_wrong = []
+    for seed in range(4):
+        X = np.random.default_rng(seed).normal(size=(200, 2)).astype(np.float32)
+        y = (X[:, 0] * X[:, 1] > 0).astype(np.int64)  # opposite quadrants
+        encoder = OwnEncoder(small_module(seed, 2, 2, dropout=0.01), "cpu", X)
+        found = []
+        for _ in range(2):
+            with seeded_torch(seed):
+                followed = follow(encoder, X, y, near_rows(X), 2.0, np.random.RandomState(seed))
+            found.append(followed.encoder(X))
+        shares_wrong.append(followed.wrong.mean())
+        assert not followed.encoder.module.training
+        np.testing.assert_array_equal(*found)  # it draws from the seeded generator
+    assert np.mean(shares_wrong) < 0.05
 
 
 # Targets
@@ -270,9 +357,10 @@ def test_every_group_goes_to_the_target_on_its_side():
 
 
 def test_group_means_of_some_rows(rng):
-    Psi, groups = torch.from_numpy(rng.normal(size=(20, 3))), torch.from_numpy(np.arange(20) % 4)
-    expected = np.stack([Psi.numpy()[np.arange(20) % 4 == group].mean(0) for group in range(4)])
-    np.testing.assert_allclose(group_means(Psi, groups).numpy(), expected)
+    Psi, groups = rng.normal(size=(20, 3)), np.arange(20) % 4
+    expected = np.stack([Psi[groups == group].mean(0) for group in range(4)])
+    np.testing.assert_allclose(group_means(Psi, groups), expected)
+    assert group_means(Psi.astype(np.float32), groups).dtype == np.float32
     groups[groups == 2] = 3
     assert not group_means(Psi, groups)[2].any()  # of an empty group
 
@@ -331,7 +419,7 @@ def test_a_default_fit_follows_its_own_start(monkeypatch, make):
 @pytest.mark.parametrize("scale", ["auto", "standard", "none"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_starts_are_followed_in_any_precision_and_scale(monkeypatch, dtype, scale):
-    X, y = by_content(*spiral_arms(0, 300))
+    X, y = by_content(*spiral_arms(0))  # with fewer rows, neighbours are often of another arm
     start_from(monkeypatch, y)
     model = KNet(3, random_state=0, scale=scale).fit(X.astype(dtype))
     assert adjusted_rand_score(y, model.labels_) >= 0.97
@@ -345,7 +433,7 @@ def test_as_many_components_as_targets_need(monkeypatch):
 
 
 def test_an_own_encoder_is_kept_as_it_was_when_it_agreed(seed):
-    X, y = make_moon(150, random_state=seed)
+    X, y = make_moon(600, random_state=seed)  # 120 held-out rows notice what is lost
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         module = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))

@@ -10,6 +10,11 @@ from knet.metrics import ari
 
 
 @pytest.fixture
+def generator(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
 def trained(generator):
     """Return a network with outputs far from uniform, and some rows."""
     network = build_network(3, 4, generator)

@@ -11,7 +11,7 @@ from torch import nn
 
 from knet.datasets import make_moon
 from knet.model.encoder import RowMLP
-from knet.model.landmarks import landmarks
+from knet.model.landmarks import distant_rows, landmarks
 from tests.estimators import make_knet
 
 QUICK = {"sigma": "median", "n_init": 1, "max_iter": 2, "steps_per_iter": 20, "tol": 0.0, "random_state": 0}
@@ -159,3 +159,24 @@ def test_landmarks_cover_small_far_groups_and_hide_single_rows(rng):
         assert np.linalg.norm(places - 50, axis=1).min() < 0.1
         assert counts.min() >= 2
         assert counts.sum() == pytest.approx(len(X))
+
+
+def test_rows_proposed_together_are_distributed_as_if_drawn_one_after_another():
+    X = np.array([0.0, 0.0, 1.0, 1.5, 4.0])[:, None]
+    counts, expected = np.zeros((5, 5)), np.zeros((5, 5))  # how often a row is the second one, and another the third
+    for seed in range(4000):
+        first, second, third = distant_rows(X, 3, np.random.RandomState(seed))
+        counts[second, third] += 1
+    for first in range(5):
+        nearest = np.square(X - X[first]).ravel()
+        for second in np.flatnonzero(nearest):
+            left = np.minimum(nearest, np.square(X - X[second]).ravel())
+            expected[second] += nearest[second] / nearest.sum() / 5 * left / left.sum()
+    np.testing.assert_allclose(counts / 4000, expected, atol=0.03)
+
+
+def test_rows_proposed_together_differ_and_are_fewer_if_there_are_no_others(rng):
+    X = rng.integers(5, size=(400, 2)).astype(np.float64)
+    for n_rows in (20, 25, 30):
+        found = distant_rows(X, n_rows, np.random.RandomState(0))
+        assert len(np.unique(X[found], axis=0)) == len(found) == min(n_rows, 25)

@@ -1,4 +1,4 @@
-"""What a command imports: labelling, `info` and every refusal work without torch, scikit-learn and SciPy."""
+"""What is imported: labelling, `info` and every refusal need neither torch nor scikit-learn, a default fit no torch."""
 
 import json
 import subprocess
@@ -11,7 +11,11 @@ import pytest
 
 from knet import KNet
 
-HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "dask")
+HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "dask", "pandas")
+NOT_TO_FIT = (
+    *("matplotlib", "dask", "pandas", "torch"),
+    *(f"sklearn.{name}" for name in ("cluster", "ensemble", "metrics", "model_selection", "neighbors", "tree")),
+)
 SCRIPT = """
 import json, sys
 from knet.cli import main
@@ -65,6 +69,16 @@ def test_help_imports_not_even_numpy_and_arrow(folder, args):
     assert imported(folder, *args.split(), heavy=(*HEAVY, "numpy", "pyarrow", "rich"))[:2] == (0, [])
 
 
+def test_a_fit_imports_only_what_it_needs(folder):
+    assert imported(folder, *"fit rows.csv -c 2 -o small.safetensors -f".split(), heavy=NOT_TO_FIT)[:2] == (0, [])
+
+
+def test_commands_that_need_pandas_still_find_it(folder):
+    args = "compare m.safetensors m.safetensors rows.csv -o moves.csv -f".split()
+    assert imported(folder, *args, heavy=("pandas",))[:2] == (0, ["pandas"])
+    assert (folder / "moves.csv").read_text().startswith("before,after,rows,match")
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -99,3 +113,72 @@ def test_a_refusal_imports_nothing_heavy(folder, args, message):
     code, modules, error = imported(folder, *args.split())
     assert message in error
     assert (code, modules) == (2, [])
+
+
+# A fit, in a process of its own
+
+FIT = """
+import sys, warnings
+import numpy as np
+from knet import Advanced, KNet, load
+from knet.datasets import make_moon
+warnings.simplefilter("ignore")
+X, y = make_moon(120, random_state=0)
+"""
+
+
+def printed(code, folder):
+    done = subprocess.run([sys.executable, "-c", FIT + code], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("device", ["'auto'", "'cpu'"])
+def test_a_default_fit_needs_no_torch(tmp_path, device):
+    code = f"""
+model = KNet(2, device={device}, random_state=0).fit(X)
+model.save("m.safetensors")
+again = load("m.safetensors")
+same = again.predict(X).tolist() == model.predict(X).tolist() == model.labels_.tolist()
+again.predict_proba(X), again.transform(X), again.score(X)
+print(same, "torch" in sys.modules)
+"""
+    assert printed(code, tmp_path) == ["True", "False"]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "sigma='median', n_init=2, max_iter=2",
+        "u_update='sma', max_iter=2",
+        "sigma=0.3, max_iter=2, advanced=Advanced(init='pretrain')",
+        "max_iter=2, advanced=Advanced(reconstruction_weight='balanced', keep_embeddings=True)",
+        "max_iter=2, advanced=Advanced(degrees='differentiated')",
+        "max_iter=1, advanced=Advanced(laplacian='nystroem')",
+        "n_clusters='auto', max_iter=1",
+    ],
+)
+def test_no_setting_of_the_default_network_needs_torch(tmp_path, parameters):
+    number = "" if "n_clusters" in parameters else "2, "
+    code = (
+        f"model = KNet({number}{parameters}, random_state=0).fit(X)\nprint(len(model.labels_), 'torch' in sys.modules)"
+    )
+    assert printed(code, tmp_path) == ["120", "False"]
+
+
+def test_a_fit_with_an_own_encoder_imports_what_it_needs(tmp_path):
+    code = """
+import torch
+torch.manual_seed(0)
+own = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+state = torch.get_rng_state()
+model = KNet(2, encoder=own, random_state=0).fit(X)
+model.save("m.safetensors")
+same = load("m.safetensors", encoder=own).predict(X).tolist() == model.predict(X).tolist()
+print(same, torch.equal(torch.get_rng_state(), state), len(set(model.labels_.tolist())))
+"""
+    assert printed(code, tmp_path) == ["True", "True", "2"]
+
+
+def test_a_default_fit_after_torch_was_imported_is_the_same(tmp_path):
+    code = "print(*KNet(2, random_state=0).fit(X).transform(X)[0])"
+    assert printed(code, tmp_path) == printed("import torch\n" + code, tmp_path)

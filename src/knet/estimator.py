@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils import ClassifierTags, Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import nn
 
 from knet.advanced import Advanced
 from knet.arrays import Floats, Rows, RowsLike
@@ -37,7 +35,8 @@ from knet.start.choice import Start, choose_start
 from knet.start.evidence import Evidence, read_evidence
 from knet.start.guide import about_evidence, keep_evidence
 from knet.start.number import Finding, NumberFound, advise, advise_on, find_number, guided_number, warn_of_guess
-from knet.train.host import own_randomness, random_generator
+from knet.threads import one_blas_thread
+from knet.train.host import random_generator, training_randomness
 from knet.train.paper_start import paper_start
 from knet.train.settings import Settings
 from knet.train.training import Trained, Trainer
@@ -104,7 +103,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
     learning_rate : float, default=1e-3
         Learning rate of Adam.
     device : "auto", str or torch.device, default="auto"
-        Where to compute; "auto" takes cuda, then mps, then cpu.
+        For your own encoder, "auto" takes cuda, mps or cpu; the default network labels rows on a device that is named.
     callback : callable, default=None
         Called with each row of `history_` as it is made; training stops if it returns True.
     random_state : int, RandomState, Generator or None, default=None
@@ -177,7 +176,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         sigma: str | float = "auto",
         scale: str = "auto",
         metric: str = "euclidean",
-        encoder: nn.Module | None = None,
+        encoder: Any = None,
         hidden_layer_sizes: str | Sequence[int] = "auto",
         n_components: str | int | None = "auto",
         train_size: str | int | float = "auto",
@@ -186,7 +185,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         tol: float = 0.05,
         batch_size: str | int = "auto",
         learning_rate: float = 1e-3,
-        device: str | torch.device = "auto",
+        device: Any = "auto",
         callback: Callback | None = None,
         random_state: RandomState = None,
         verbose: int = 0,
@@ -266,7 +265,8 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
             if self.metric == "cosine":
                 check_directions(rows)
             evidence = read(rows.shape[0], self.n_clusters)
-            self._fit(rows, sample_weight, evidence)
+            with one_blas_thread() if self.sigma == "auto" else nullcontext():
+                self._fit(rows, sample_weight, evidence)
             self._edit(Naming(names=dict(enumerate(evidence.names if evidence else ()))))
             if (recipe := recipe_of(X)) is not None:
                 self.extra_ = {"table": recipe.to_json()}
@@ -290,17 +290,17 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         first = [*about_rows(X, names, prepared.preparation), *warn_of_guess(number), *check_distinct(start.X, c)]
         warn_about(caveats := [*first, *start.caveats])
         positions = start.rows if counted is None else counted[start.rows]  # in X
-        single = settings.device.type == "mps" or float_dtype(X) == np.float32
-        Z = torch.from_numpy(start.X).to(settings.device, torch.float32 if single else torch.float64)
-        with own_randomness(rng, settings.device) as generator, closing(IterationReporter(self.verbose)) as show:
-            Z_train = Z if self.scale == "none" else Z.float()
-            trained = Trainer(settings, start, Z_train, generator, rng, partial(self._report, show)).train()
-            predictor = summarize(trained, Z, described_rows(X, positions), prepared.preparation, c, start.votes, rng)
+        Z = start.X.astype(np.float32 if "mps" in str(settings.device) else float_dtype(X), copy=False)  # no doubles
+        with training_randomness(rng, settings.device) as own_rng, closing(IterationReporter(self.verbose)) as show:
+            Z_train = Z if self.scale == "none" else Z.astype(np.float32, copy=False)
+            trained = Trainer(settings, start, Z_train, own_rng, partial(self._report, show)).train()
+            described = described_rows(X, positions)
+            predictor = summarize(trained, Z, described, prepared.preparation, settings, start.votes, rng)
             predictor, predicted, sure = predictor.numbered(X, counted, by_size=not (evidence and evidence.has_numbers))
             labels, sure = keep_evidence(predicted, sure, lambda rows: predictor.memberships(X[rows]), evidence)
         late = about_clusters(start.X, labels, positions, c, prepared.preparation, names)
         warn_about(late := [*late, *about_evidence(labels, predicted)])
-        border, self.hierarchy_ = compare_clusters(start.X, labels[positions], c, rng)
+        border, self.hierarchy_ = compare_clusters(start.X, labels[positions], c, rng, start.near_all)
         self._remember(start, trained, positions)
         self.number_ = number if number["table"] else advise_on(c, border)
         self.predictor_, self.cluster_centers_, self.caveats_ = predictor, predictor.centers, [*caveats, *late]
@@ -341,7 +341,7 @@ class KNet(TransformerMixin, ClusterMixin, FurtherMethods, BaseEstimator):
         self.n_iter_, self.best_iter_ = len(trained.history), trained.iteration
         if trained.embeddings is not None:
             self.embeddings_ = trained.embeddings
-        self.spectral_embedding_, self.spectral_indices_ = trained.U.cpu().numpy(), rows[start.core]
+        self.spectral_embedding_, self.spectral_indices_ = trained.U, rows[start.core]
         self.train_indices_, self.n_train_ = rows, len(rows)
         self.start_labels_, self.selection_ = start.labels, start.selection
 

@@ -7,7 +7,6 @@ process that writes the same target can recognise and remove what a killed one l
 
 import glob
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -102,7 +101,7 @@ def _mode_of(target: Path) -> int | None:
 
 def _new_name(target: Path) -> Path:
     """Return a temporary name in the folder of a file."""
-    return target.with_name(f".{target.name[:NAME_LENGTH]}.{secrets.token_hex(4)}{UNFINISHED_SUFFIX}")
+    return target.with_name(f".{target.name[:NAME_LENGTH]}.{os.urandom(4).hex()}{UNFINISHED_SUFFIX}")
 
 
 def _create(temporary: Path, mode: int, handles: list[int]) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from knet.cli.messages import note_unseen, say
-from knet.cli.models import load_light_model
+from knet.cli.models import load_light_model, without_pandas
 from knet.cli.options import ColumnOptions, DialectOptions
 from knet.rows.kinds import some
 from knet.tables.conversion import Conversion, check_names, near_miss
@@ -140,7 +140,8 @@ def column_weights(given: list[str] | None, recipe: Conversion) -> tuple[float, 
 
 def convert(table: pa.Table, recipe: Conversion) -> Converted:
     """Return a table as numbers, with the recipe that made them."""
-    from knet.tables.recipe import Recipe  # with scikit-learn, which `knet predict` does not need
+    with without_pandas():
+        from knet.tables.recipe import Recipe  # with scikit-learn, which `knet predict` does not need
 
     unseen = Counter[str]()
     X = Recipe.of(recipe).keep(recipe.apply(table, unseen))
@@ -150,6 +151,8 @@ def convert(table: pa.Table, recipe: Conversion) -> Converted:
 
 def open_table(data: str, dialect: DialectOptions, recipe: Conversion | None = None) -> Source:
     """Open a table; print how a text file is read, if it is not a plain CSV, and the new names of repeated columns."""
+    with without_pandas():
+        pa.array([])  # the first one makes Arrow look for pandas
     source = Source(data, dialect.known(None if recipe is None else recipe.dialect))
     if source.recognised:
         say(f"note: {source.label} is read with {source.recognised}.")

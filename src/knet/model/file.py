@@ -1,30 +1,34 @@
 """Model files: one safetensors file with a JSON header. Loading a file never executes code from it; see `read`."""
 
-import copy
+from __future__ import annotations
+
 import json
 import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import sklearn
-import torch
 from safetensors.numpy import save as to_bytes
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
 from knet.advanced import Advanced
 from knet.arrays import AnyArray, Json
 from knet.estimator import KNet
 from knet.exceptions import ModelFileError
 from knet.files import check_new, write_whole
-from knet.model.encoder import RowMLP
+from knet.model.encoder import RowEncoder, RowMLP
 from knet.model.light import encoder_state, needs_module, restore_predictor
 from knet.model.predictor import Predictor
 from knet.model.read import ENCODER, FITTED, FORMAT, FORMAT_VERSION, check_content, digest_of, read_file
-from knet.model.torch_encoder import TorchEncoder, on_device, torch_dtype
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from knet.model.torch_encoder import TorchEncoder
 
 OPTIONAL = ("callback", "random_state")  # if they cannot be stored, None is a correct value after loading
 UNSAVED = "not stored in the model file; set it again"  # value of a parameter that no rule accepts, so `fit` refuses it
@@ -102,8 +106,12 @@ def load(path: str | os.PathLike[str], *, encoder: nn.Module | None = None, devi
     """
     header, arrays = read_file(Path(path))
     is_own = header["encoder"] == "module"
-    psi = _restore_module(arrays, encoder, path) if is_own else RowMLP.from_state(encoder_state(arrays))
-    return _restore_model(header, restore_predictor(header, arrays, on_device(psi, device)), encoder)
+    psi: RowEncoder = _restore_module(arrays, encoder, path) if is_own else RowMLP.from_state(encoder_state(arrays))
+    if is_own or str(device) != "cpu":
+        from knet.model.torch_encoder import on_device
+
+        psi = on_device(psi, device)
+    return _restore_model(header, restore_predictor(header, arrays, psi), encoder)
 
 
 def _restore_model(header: Mapping[str, Json], predictor: Predictor, encoder: nn.Module | None) -> KNet:
@@ -137,13 +145,13 @@ def _restore_module(
     """Return a user's own encoder, which must be given, with its weights."""
     if module is None:
         raise needs_module(path)
-    net = copy.deepcopy(module).cpu().to(torch_dtype(arrays["centers"].dtype))
+    from knet.model.torch_encoder import TorchEncoder
+
     try:
-        net.load_state_dict({name: torch.tensor(value) for name, value in encoder_state(arrays).items()})
+        return TorchEncoder.of(module, encoder_state(arrays), arrays["centers"].dtype)
     except RuntimeError as error:
         detail = str(error).splitlines()[-1].strip()
         raise ModelFileError(f"The encoder does not fit the weights in {path}: {detail}") from error
-    return TorchEncoder(net, torch.device("cpu"))
 
 
 def _plain_params(model: KNet) -> tuple[dict[str, Json], list[str]]:
@@ -163,9 +171,13 @@ def versions() -> dict[str, str]:
     """Return the versions of knet and of the libraries that it computes with."""
     from knet import __version__
 
-    libraries = {"numpy": np, "scikit-learn": sklearn, "torch": torch}
-    return {
-        "knet": __version__,
-        "python": platform.python_version(),
-        **{name: str(library.__version__) for name, library in libraries.items()},
-    }
+    libraries = {name: _version_of(name) for name in ("numpy", "scikit-learn", "torch")}
+    return {"knet": __version__, "python": platform.python_version(), **libraries}
+
+
+def _version_of(library: str) -> str:
+    """Return the version of a library, which is not imported for it."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"

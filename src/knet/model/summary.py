@@ -1,26 +1,28 @@
 """The predictor that a fit leaves behind: centres, landmarks that summarise the training rows, and certainty."""
 
 import numpy as np
-from torch import Tensor
+from numpy.typing import DTypeLike
 
 from knet.arrays import Floats, Labels, Rows, squared_distances
+from knet.model.encoder import RowEncoder, RowMLP
 from knet.model.landmarks import landmarks
 from knet.model.learn_certainty import learn_certainty
 from knet.model.predictor import Clusters, Predictor
 from knet.model.reference import Reference
-from knet.model.torch_encoder import row_encoder
 from knet.prepare.preparation import Preparation
 from knet.start.centers import find_centers
 from knet.start.votes import Votes
+from knet.train.networks import Encoder, ResidualMLP
+from knet.train.settings import Settings
 from knet.train.training import Trained
 
 
 def summarize(
     trained: Trained,
-    X: Tensor,
+    X: Floats,
     some_rows: Rows,
     preparation: Preparation,
-    n_clusters: int,
+    settings: Settings,
     votes: Votes | None,
     rng: np.random.RandomState,
 ) -> Predictor:
@@ -28,18 +30,18 @@ def summarize(
 
     X are the prepared training rows; `some_rows` are at most `REFERENCE_ROWS` of them as they were given.
     """
-    net = trained.encoder.to(X.dtype).requires_grad_(False).eval()
-    Psi: Floats = net(X).cpu().numpy()
+    n_clusters, encoder = settings.n_clusters, row_encoder(trained.encoder, X.dtype, settings.device)
+    Psi = encoder(X)
     centers = _centers(Psi, trained.labels, n_clusters, rng).astype(Psi.dtype)
     tiny = float(np.finfo(Psi.dtype).tiny) ** 0.5
     clusters = Clusters(centers, max(float(squared_distances(Psi, centers).min(1).mean()) / Psi.shape[1], tiny))
     points, weights = landmarks(Psi, rng)
     scores = clusters.scores(Psi)
     labels = scores.argmax(1)
-    certainty = learn_certainty(X.cpu().numpy(), labels, clusters.gaps(Psi, scores), votes, trained.held_out, rng)
+    certainty = learn_certainty(X, labels, clusters.gaps(Psi, scores), votes, trained.held_out, rng)
     return Predictor(
         preparation=preparation,
-        encoder=row_encoder(net, X.device),
+        encoder=encoder,
         sigma=trained.sigma,
         clusters=clusters,
         landmarks=points.astype(Psi.dtype),
@@ -47,6 +49,20 @@ def summarize(
         certainty=certainty.astype(Psi.dtype),
         reference=Reference.of(some_rows, labels, n_clusters),
     )
+
+
+def row_encoder(net: Encoder, dtype: DTypeLike, device: object) -> RowEncoder:
+    """Return a trained network as a function of arrays, in a precision; only GPUs and own networks need torch."""
+    if not isinstance(net, ResidualMLP):
+        from knet.model.torch_encoder import TorchEncoder
+
+        return TorchEncoder(net.module, net.device).astype(dtype)
+    mlp = RowMLP(net.skip, tuple(net.weights), tuple(net.biases)).astype(dtype)
+    if str(device) == "cpu":
+        return mlp
+    from knet.model.torch_encoder import on_device
+
+    return on_device(mlp, str(device))
 
 
 def _centers(Psi: Floats, labels: Labels | None, n_clusters: int, rng: np.random.RandomState) -> Floats:

@@ -1,16 +1,34 @@
-"""Encoders that compute with torch: a user's own module, and any network on a GPU."""
+"""Encoders that compute with torch: a user's own module, and the default network on a GPU or as a graph for ONNX."""
 
 import copy
+from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import DTypeLike
-from torch import nn
+from torch import Tensor, nn
 
 from knet.arrays import AnyArray, Floats
 from knet.model.encoder import RowEncoder, RowMLP
-from knet.train.networks import ResidualMLP
+
+
+class TorchMLP(nn.Module):
+    """The default network, psi(x) = x P + g(x), as a module of torch."""
+
+    def __init__(self, mlp: RowMLP) -> None:
+        super().__init__()
+        self.register_buffer("skip", torch.tensor(mlp.skip))
+        self.weights, self.biases = (
+            nn.ParameterList([torch.tensor(array) for array in arrays]) for arrays in (mlp.weights, mlp.biases)
+        )
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Map rows, (n, d), to (n, d')."""
+        H = X
+        for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            H = torch.relu(torch.addmm(b, H, W))
+        return torch.addmm(self.biases[-1], H, self.weights[-1]) + X @ self.get_buffer("skip")
 
 
 class TorchEncoder:
@@ -21,10 +39,17 @@ class TorchEncoder:
     def __init__(self, net: nn.Module, device: torch.device) -> None:
         self.net, self.device = net.requires_grad_(False).eval(), device
 
+    @classmethod
+    def of(cls, module: nn.Module, state: Mapping[str, AnyArray], dtype: DTypeLike) -> Self:
+        """Return a copy of a module with the weights of a model file, on the CPU."""
+        net = copy.deepcopy(module).cpu().to(torch_dtype(dtype))
+        net.load_state_dict({name: torch.tensor(value) for name, value in state.items()})
+        return cls(net, torch.device("cpu"))
+
     @property
     def kind(self) -> str:
         """What the model file calls it."""
-        return "mlp" if isinstance(self.net, ResidualMLP) else "module"
+        return "mlp" if isinstance(self.net, TorchMLP) else "module"
 
     @torch.inference_mode()
     def __call__(self, Z: Floats) -> Floats:
@@ -46,23 +71,9 @@ def torch_dtype(dtype: DTypeLike) -> torch.dtype:
     return torch.from_numpy(np.empty(0, dtype)).dtype
 
 
-def row_encoder(net: nn.Module, device: torch.device) -> RowMLP | TorchEncoder:
-    """Return a trained network as a function of arrays; the default network becomes arrays itself, except on a GPU."""
-    encoder = TorchEncoder(net, device)
-    on_cpu = encoder.kind == "mlp" and device.type == "cpu"
-    return RowMLP.from_state(encoder.state()) if on_cpu else encoder
-
-
 def torch_network(encoder: RowEncoder) -> nn.Module:
     """Return a copy of an encoder as a network of torch, on the CPU."""
-    if isinstance(encoder, TorchEncoder):
-        return copy.deepcopy(encoder.net).cpu()
-    state = {name: torch.from_numpy(value) for name, value in encoder.state().items()}
-    sizes = [state[f"biases.{layer}"].shape[-1] for layer in range(sum(name.startswith("biases.") for name in state))]
-    skip = torch.zeros_like(state["skip"])
-    net = ResidualMLP(skip, hidden_layer_sizes=sizes[:-1], generator=torch.Generator())
-    net.load_state_dict(state)
-    return net
+    return TorchMLP(encoder) if isinstance(encoder, RowMLP) else copy.deepcopy(encoder.net).cpu()
 
 
 def on_device(encoder: RowEncoder, device: str) -> RowEncoder:
@@ -70,4 +81,5 @@ def on_device(encoder: RowEncoder, device: str) -> RowEncoder:
     wanted = torch.device(device)
     if getattr(encoder, "device", torch.device("cpu")) == wanted:
         return encoder
-    return row_encoder(torch_network(encoder).to(wanted), wanted)
+    moved = TorchEncoder(torch_network(encoder).to(wanted), wanted)
+    return RowMLP.from_state(moved.state()) if moved.kind == "mlp" and wanted.type == "cpu" else moved

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
@@ -100,8 +99,8 @@ def scatter(ax: Axes, drawn: Sample, flat: Floats, heading: str, note: str) -> A
 
 def kernel(ax: Axes, drawn: Sample, values: Floats, sigma: float, heading: str) -> Axes:
     """Draw a kernel matrix ordered by cluster, with a tick at the middle of each block."""
-    ordered = torch.from_numpy(values[np.argsort(drawn.labels, kind="stable")])
-    K = gaussian_kernel(ordered, ordered, sigma).numpy()
+    ordered = values[np.argsort(drawn.labels, kind="stable")]
+    K = gaussian_kernel(ordered, ordered, sigma)
     ax.imshow(K, cmap=WHITE_TO_BLUE, vmin=0, vmax=1, interpolation="none")
     clusters, counts = np.unique(drawn.labels, return_counts=True)
     ends = np.cumsum(counts)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 try:
     from matplotlib.axes import Axes
@@ -133,7 +132,7 @@ def spectrum(
     ax, c = drawing.axes(ax), model.n_clusters_
     n_values = min(max(10, 2 * c) if n_values is None else n_values, len(drawn.rows) - 1)
     for points, name, line, tint in ((drawn.scaled, "data", "s--", COLORS[1]), (drawn.Psi, "learned", "o-", COLORS[0])):
-        values = DenseLaplacian(torch.from_numpy(points), model.sigma_).largest(n_values)[0].numpy()
+        values = DenseLaplacian(points, model.sigma_).largest(n_values)[0]
         ax.plot(np.arange(1, len(values) + 1), values, line, color=tint, label=name)
     ax.axvline(c - 0.5, linestyle="--", **GREY_LINE)
     ax.set_xlabel("eigenvalue")

@@ -34,7 +34,7 @@ TRUE, FALSE = ["true", "1"], ["false", "0"]
 CODE = r"^0[0-9]+$"
 KIND_WORDS = {"number": ("a number", "numbers"), "flag": ("true or false",) * 2, "date": ("a date", "dates")}
 MAX_SHOWN = 40  # characters of a cell in a message
-NO_TEXT = pa.scalar(None, pa.string())
+NO_TEXT = pa.nulls(1, pa.string())[0]  # a scalar from None would import pandas, if it is installed
 
 
 @dataclass(frozen=True)

@@ -1,47 +1,34 @@
-"""Adam in plain tensor operations: torch's own imports its compiler, which takes seconds, at the first step."""
+"""Adam, one step at a time, over the weights of a network in one flat array."""
 
-from collections.abc import Iterable
+import numpy as np
 
-import torch
-from torch import Tensor, nn
+from knet.arrays import Floats
 
-TINY = 1e-30  # far below eps^2; small gradients added to zero give denormal numbers, whose roots cost 20 times more
+BETAS = (0.9, 0.999)  # shares of the running means of gradients and of their squares that a step keeps
+EPSILON = 1e-8
+TINY = 1e-30  # far below EPSILON^2; small gradients added to zero give denormal numbers, which cost 20 times more
 
 
 class Adam:
-    """Adam (Kingma and Ba) over a few tensors."""
+    """Adam (Kingma and Ba) for an array of weights, which it changes in place."""
 
-    def __init__(
-        self,
-        params: Iterable[nn.Parameter],
-        learning_rate: float,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-    ) -> None:
-        self.params = [param for param in params if param.requires_grad]
-        self.learning_rate, self.betas, self.eps = learning_rate, betas, eps
-        self.means = [torch.zeros_like(param) for param in self.params]
-        self.squares = [torch.full_like(param, TINY, requires_grad=False) for param in self.params]
-        self.roots = [torch.empty_like(param, requires_grad=False) for param in self.params]  # scratch
-        self.n_steps = 0
+    def __init__(self, theta: Floats, learning_rate: float) -> None:
+        self.theta, self.learning_rate, self.n_steps = theta, learning_rate, 0
+        self.mean, self.square, self.scratch = np.zeros_like(theta), np.full_like(theta, TINY), np.empty_like(theta)
 
-    def zero_grad(self) -> None:
-        """Remove the gradients."""
-        for param in self.params:
-            param.grad = None
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Move every parameter against its gradient."""
+    def step(self, gradient: Floats) -> None:
+        """Move the weights against a gradient."""
         self.n_steps += 1
-        keep_mean, keep_square = self.betas
+        (keep_mean, keep_square), mean, square, move = BETAS, self.mean, self.square, self.scratch
+        mean *= keep_mean
+        mean += np.multiply(gradient, 1 - keep_mean, out=move)
+        square *= keep_square
+        np.multiply(gradient, gradient, out=move)
+        square += np.multiply(move, 1 - keep_square, out=move)
         root_correction = (1 - keep_square**self.n_steps) ** 0.5
         rate = self.learning_rate * root_correction / (1 - keep_mean**self.n_steps)
-        for param, mean, square, root in zip(self.params, self.means, self.squares, self.roots, strict=True):
-            gradient: Tensor | None = param.grad
-            if gradient is None:
-                continue
-            mean.lerp_(gradient, 1 - keep_mean)
-            square.mul_(keep_square).addcmul_(gradient, gradient, value=1 - keep_square)
-            torch.sqrt(square, out=root).add_(self.eps * root_correction)
-            param.addcdiv_(mean, root, value=-min(rate, torch.finfo(param.dtype).max))
+        np.sqrt(square, out=move)
+        move += EPSILON * root_correction
+        np.divide(mean, move, out=move)
+        move *= min(rate, float(np.finfo(move.dtype).max))
+        self.theta -= move

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from knet.arrays import Floats
 from knet.exceptions import NumericalError
 from knet.train.laplacians import Laplacian
 from knet.train.networks import Networks
@@ -15,7 +15,7 @@ from knet.train.theta_step import ThetaStep
 from knet.train.u_steps import UStep, subspace_distance
 
 LambdaRule = Callable[[float, float, float], float]  # (lambda, HSIC, reconstruction error) -> next lambda
-MakeLaplacian = Callable[[Tensor, float], Laplacian]  # (embedded rows, sigma) -> L
+MakeLaplacian = Callable[[Floats, float], Laplacian]  # (embedded rows, sigma) -> L
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Iteration:
     u_change: float  # distance between the old and the new span of U, in [0, 1]
     u_error: float  # estimate of ||(L - L_exact) U||_F / sqrt(columns); 0 for exact forms
     seconds: float
-    U: Tensor  # (n, columns), orthonormal columns
+    U: Floats  # (n, columns), orthonormal columns
 
     def row(self) -> dict[str, float]:
         """Return the scalars as a plain row of history."""
@@ -37,9 +37,9 @@ class Iteration:
 
 
 def algorithm_1(
-    X: Tensor,
+    X: Floats,
     nets: Networks,
-    U: Tensor,
+    U: Floats,
     *,
     theta_step: ThetaStep,
     u_step: UStep,
@@ -47,30 +47,30 @@ def algorithm_1(
     lambda_rule: LambdaRule,
     max_iter: int,
     tol: float,
-    generator: torch.Generator,
+    rng: np.random.RandomState,
 ) -> Iterator[Iteration]:
     """Train the networks in place from the start `U`, and yield one `Iteration` after each pair of steps.
 
     Parameters
     ----------
-    X : Tensor of shape (n, d)
+    X : ndarray of shape (n, d)
         The rows (line 1).
     nets : Networks
         psi and the decoder, initialised (line 3); psi is the output (line 2).
-    U : Tensor of shape (n, columns)
+    U : ndarray of shape (n, columns)
         U_0 (line 3).
     theta_step, u_step, laplacian, lambda_rule : callables
         The steps, the operator that they need, and the weight of the reconstruction.
     max_iter, tol : int and float
         The loop ends after `max_iter` iterations, or if the span of U changes by less than `tol`.
-    generator : torch.Generator
+    rng : RandomState
         Source of the mini-batches.
     """
     sigma, started = theta_step.sigma, time.perf_counter()
     lam = lambda_rule(1.0, 0.0, 0.0)
     d = laplacian(_embedded(X, nets, sigma), sigma).d
     for index in range(1, max_iter + 1):  # line 4: repeat
-        theta_step(X, nets, U, d, lam, generator)  # line 5: theta, with U and D fixed
+        theta_step(X, nets, U, d, lam, rng)  # line 5: theta, with U and D fixed
         L = laplacian(_embedded(X, nets, sigma), sigma)
         d = L.d  # line 6: D
         U_old, U = U, u_step(L, U)  # line 7: U, by eigenvectors or by ascent on the Stiefel manifold
@@ -83,12 +83,11 @@ def algorithm_1(
     # Line 9, k-means on psi(X), is in `knet.model.summary`: it uses all training rows.
 
 
-@torch.no_grad()
-def _embedded(X: Tensor, nets: Networks, sigma: float) -> Tensor:
+def _embedded(X: Floats, nets: Networks, sigma: float) -> Floats:
     """Return psi of all rows, or raise if training has diverged."""
-    nets.encoder.eval()
-    Psi: Tensor = nets.encoder(X)
-    if not bool(torch.isfinite(Psi).all()):
+    with np.errstate(over="ignore", invalid="ignore"):  # one error says it
+        Psi = nets.encoder(X)
+    if not np.isfinite(Psi).all():
         raise NumericalError(
             f"The embedding is no longer finite (sigma={sigma:.3g}). A smaller learning_rate or a larger sigma usually "
             "helps."
@@ -96,10 +95,9 @@ def _embedded(X: Tensor, nets: Networks, sigma: float) -> Tensor:
     return Psi
 
 
-@torch.no_grad()
-def reconstruction_error(X: Tensor, nets: Networks) -> float:
+def reconstruction_error(X: Floats, nets: Networks) -> float:
     """Return the mean over all entries of (x - f(x))^2; 0 without a decoder [OBJ]."""
-    return 0.0 if nets.decoder is None else float((X - nets.decoder(nets.encoder(X))).square().mean())
+    return 0.0 if nets.decoder is None else float(np.square(X - nets.decoder(nets.encoder(X))).mean())
 
 
 def constant_lambda(value: float) -> LambdaRule:

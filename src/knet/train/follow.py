@@ -1,59 +1,56 @@
 """Training psi to follow a partition, by squared distances to one target per group, before Algorithm 1 runs from there.
 
-The gradient of HSIC cannot separate rows that are near each other if the pairs that would move them are farther away
-than the width of the kernel. The squared distance to a target has a gradient everywhere.
+A regression on hidden units that bend where the partition changes comes first; gradient steps follow if a vote of
+neighbours is better. The gradient of HSIC cannot separate rows that are near each other if the pairs that would move
+them are farther away than the width of the kernel. The squared distance to a target has a gradient everywhere.
 
 psi has to label new rows. So a fifth of the rows is held out. How many of these get their own group decides what the
 target of a row is, that of its group or an average over its neighbours, and how long psi is trained.
 """
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import pdist, squareform
-from torch import Tensor, nn
 
-from knet.arrays import Floats, Labels
-from knet.start.neighbors import Indices, neighbor_shares
-from knet.threads import one_thread
+from knet.arrays import Floats, Labels, squared_distances
+from knet.start.neighbors import Indices, most_frequent, neighbor_shares
 from knet.train.adam import Adam
-from knet.train.backprop import ManualBackprop, trainable
-from knet.train.networks import ResidualMLP
+from knet.train.networks import Encoder, ResidualMLP
 from knet.train.pretrain import batches
 
 STAGES = (100, 200, 400, 800, 1600)  # gradient steps; training ends before the first stage that gains nothing
 RIDGE = 1e-2  # of the regression, as a share of the mean square of a feature
-MOST_WRONG = 0.02  # share of the held-out rows of a group, on average, that a solution by regression may get wrong
+SOLVED_ROWS = 4000  # rows of the regression, at most: more than ten for each of its unknowns
+MOST_WRONG = 0.02  # share of the held-out rows of a group, on average, that may be wrong beyond those of a vote
 N_CHOICES = 2  # after this many stages, the better kind of target is settled
 BATCH_ROWS = 64  # rows of a gradient step
 OWN_BATCH_ROWS = 128  # the same for an own network, which may be small and need steadier gradients
 LEARNING_RATE = 1e-2  # at the beginning of a stage; it falls to 0 along a cosine
 WEIGHT_DECAY = 0.1  # share of the learning rate by which a step shrinks the weights of the default network
 MOST_LEFT = 0.5  # a stage also gains if it leaves at most this much of the squared distance of held-out rows
-ENOUGH = 0.002  # the same share that ends training: longer training would hardly change a label
+ENOUGH = 0.002  # the same share where longer training would hardly change a label
 HELD_OUT = 5  # one of so many rows of each group is held out
 MAX_TURNS = 10  # targets are assigned to groups and rotated towards them at most this many times
 REPULSION_STEPS, REPULSION_POWER = 200, 6  # points on a sphere repel each other with a force of 1 / distance^7
 
-Wrong = NDArray[np.bool_]  # for each held-out row, whether it gets another group than its own
+Wrong = NDArray[np.bool_]  # for the held-out rows, or for all, whether each gets another group than its own
 
 
 def follow(
-    encoder: nn.Module, X: Tensor, labels: Labels, near: Indices, side: float, generator: torch.Generator
+    encoder: Encoder, X: Floats, labels: Labels, near: Indices, side: float, rng: np.random.RandomState
 ) -> "Followed":
-    """Train the encoder in place until the rows of X are near the targets of their groups.
+    """Return an encoder that was trained, from the given one, until the rows of X are near the targets of their groups.
 
     Parameters
     ----------
-    encoder : nn.Module
+    encoder : ResidualMLP or OwnEncoder
         The encoder.
-    X : Tensor of shape (n, d)
+    X : ndarray of shape (n, d)
         The rows whose partition is known.
     labels : ndarray of shape (n,)
         Their groups, 0 to c-1, none of them empty.
@@ -61,51 +58,52 @@ def follow(
         The nearest rows of each row.
     side : float
         Distance between the targets of two groups.
-    generator : torch.Generator
+    rng : RandomState
         Source of the batches, and of the rows that are held out.
     """
-    split = Split.draw(encoder, X, labels, side, generator)
+    split = Split.draw(encoder, X, labels, side, rng)
     averaged = neighbor_shares(labels, near)
     possible = [averaged]
     if (averaged.argmax(1) != labels).any():  # otherwise neighbours only say which rows are near a border
         possible.append(np.eye(averaged.shape[1])[labels])
-    with one_thread():  # gradient steps are too small for several
-        best = _longest_that_gains(split, encoder, possible)
-    encoder.load_state_dict(best.encoder.state_dict())
-    encoder.eval()
-    return Followed(torch.from_numpy(best.shares).to(X.device), split)
+    best = _longest_that_gains(split, encoder, possible, most_frequent(labels[near]) != labels)
+    return Followed(best.encoder, best.shares, best.wrong, split)
 
 
-def _longest_that_gains(split: "Split", encoder: nn.Module, possible: Sequence[Floats]) -> "Attempt":
-    """Return the network after the last stage that gains, or the solution if it is as good as the first stage."""
-    solved = preferred([split.solve(encoder, shares) for shares in possible])
-    if solved.share_wrong <= ENOUGH:
+def _longest_that_gains(split: "Split", encoder: Encoder, possible: Sequence[Floats], outvoted: Wrong) -> "Attempt":
+    """Return the solution by regression if it is good enough, or the network after the last stage that gains.
+
+    It is good enough if it gets hardly more rows wrong than a vote of their neighbours: rows that neighbours get wrong
+    are at a border of the partition, which no network has to follow. Of the held-out rows, which are fewer, one
+    standard error more may be wrong. Stages end if they are better than the vote by a standard error. The solution is
+    returned after all if they are worse.
+    """
+    solved, voted = preferred(split.solve(encoder, possible)), outvoted[split.held_out]
+    most = MOST_WRONG if gain(solved.wrong, voted) <= 1 else ENOUGH
+    is_close = solved.share_wrong - split.share(voted) <= most
+    if is_close and split.share(solved.everywhere) - split.share(outvoted) <= ENOUGH:
         return solved
     attempts = [split.train(encoder, shares, STAGES[0]) for shares in possible]  # from the solution it would be longer
     best = preferred(attempts)
-    if solved.share_wrong <= MOST_WRONG and gain(solved.wrong, best.wrong) < 1:
-        return solved
     for stage, n_steps in enumerate(STAGES[1:], start=2):
-        if best.share_wrong <= ENOUGH:
+        if best.share_wrong <= ENOUGH or gain(voted, best.wrong) >= 1:
             break
-        longer = split.train(best.encoder, best.shares, n_steps)
+        kinds = attempts if stage <= N_CHOICES else [best]
+        longer = preferred([split.train(kind.encoder, kind.shares, n_steps) for kind in kinds])
         if gain(best.wrong, longer.wrong) < 1 and longer.error > MOST_LEFT * best.error:
             break
-        if stage <= N_CHOICES:
-            longer = preferred(
-                [longer if kind is best else split.train(kind.encoder, kind.shares, n_steps) for kind in attempts]
-            )
         best = longer
-    return best
+    return best if gain(solved.wrong, best.wrong) >= 0 else solved
 
 
 @dataclass(frozen=True)
 class Attempt:
     """An encoder that was trained on averages over the groups, with the given shares, and what it gets wrong."""
 
-    encoder: nn.Module
+    encoder: Encoder
     shares: Floats
     wrong: Wrong
+    everywhere: Wrong  # the same for all rows
     share_wrong: float  # of the held-out rows of a group, averaged over groups, so that small groups are not lost
     error: float  # mean squared distance of held-out rows to their targets
 
@@ -127,9 +125,11 @@ def gain(before: Wrong, after: Wrong) -> float:
 
 @dataclass(frozen=True)
 class Followed:
-    """What psi followed, as shares of the groups in the target of each row, (n, c), and the rows held out."""
+    """An encoder, what it followed as shares of groups in the target of each row, (n, c), and the held-out rows."""
 
-    shares: Tensor
+    encoder: Encoder
+    shares: Floats
+    wrong: Wrong
     split: "Split"
 
 
@@ -137,79 +137,84 @@ class Followed:
 class Split:
     """Rows with their groups: some to train on, the others held out; and one target for each group."""
 
-    X: Tensor
-    groups: Tensor
+    X: Floats
+    groups: Labels
     goals: Floats
     side: float
-    trained: Tensor
-    held_out: Tensor
-    generator: torch.Generator
+    trained: Indices
+    held_out: Indices
+    rng: np.random.RandomState
 
     @classmethod
-    def draw(cls, encoder: nn.Module, X: Tensor, labels: Labels, side: float, generator: torch.Generator) -> "Split":
+    def draw(cls, encoder: Encoder, X: Floats, groups: Labels, side: float, rng: np.random.RandomState) -> "Split":
         """Place the targets, and hold out one of `HELD_OUT` rows of each group; none of a group with fewer rows."""
-        groups = torch.from_numpy(labels).to(X.device)
-        with torch.no_grad():
-            means = group_means(encoder(X), groups).cpu().double().numpy()
-        noise = torch.rand(len(X), generator=generator, dtype=torch.float64).numpy()
-        order = np.lexsort([noise, labels])
-        places = np.arange(len(X)) - np.searchsorted(labels[order], labels[order])  # within the group
+        means = group_means(encoder(X), groups).astype(np.float64)
+        order = np.lexsort([rng.uniform(size=len(X)), groups])
+        places = np.arange(len(X)) - np.searchsorted(groups[order], groups[order])  # within the group
         is_held = np.zeros(len(X), dtype=bool)
         is_held[order] = places % HELD_OUT == HELD_OUT - 1
-        trained, held_out = (torch.from_numpy(np.flatnonzero(rows)).to(X.device) for rows in (~is_held, is_held))
-        return cls(X, groups, targets(means, side), side, trained, held_out, generator)
+        return cls(X, groups, targets(means, side), side, np.flatnonzero(~is_held), np.flatnonzero(is_held), rng)
 
-    def solve(self, encoder: nn.Module, shares: Floats) -> Attempt:
-        """Set the last layer of a copy of the default network by ridge regression; other networks stay as they are."""
-        encoder, goals = copy.deepcopy(encoder).eval(), torch.from_numpy(shares @ self.goals).to(self.X)
+    def solve(self, encoder: Encoder, possible: Sequence[Floats]) -> list[Attempt]:
+        """Fit copies of the default network by regression, one for each kind of shares; others stay as they are."""
+        goals = [self._goals(shares) for shares in possible]
+        copies = [encoder.copy() for _ in possible]
         if isinstance(encoder, ResidualMLP):
-            X = self.X[self.trained]
-            encoder.regress(X, goals[self.trained] - X @ encoder.skip, RIDGE)
+            rows = self.trained[self.rng.permutation(len(self.trained))[:SOLVED_ROWS]]
+            placed = encoder.copy()
+            placed.place_hidden(self.X[rows], goals[-1][rows], self.rng)
+            copies = [placed.regressed(self.X[rows], G[rows], RIDGE) for G in goals]
+        return [self._attempt(*attempt) for attempt in zip(copies, possible, goals, strict=True)]
+
+    def train(self, encoder: Encoder, shares: Floats, n_steps: int) -> Attempt:
+        """Train a copy of an encoder by steps of Adam on the mean of ||psi(x) - target||^2 / side^2."""
+        encoder, goals = encoder.copy(), self._goals(shares)
+        n_rows = BATCH_ROWS if isinstance(encoder, ResidualMLP) else OWN_BATCH_ROWS
+        steps = batches(len(self.trained), n_rows, n_steps, self.rng)
+        optimizer = Adam(encoder.theta, LEARNING_RATE)
+        for step, places in enumerate(steps):
+            rows = self.trained[places]
+            difference = encoder.forward(self.X[rows]) - goals[rows]
+            encoder.backward(difference * (2 / (self.side**2 * len(rows))))
+            optimizer.learning_rate = LEARNING_RATE * (1 + math.cos(math.pi * step / n_steps)) / 2
+            if isinstance(encoder, ResidualMLP):
+                encoder.theta *= 1 - WEIGHT_DECAY * optimizer.learning_rate
+            optimizer.step(encoder.gradient)
+            encoder.store()
         return self._attempt(encoder, shares, goals)
 
-    def train(self, encoder: nn.Module, shares: Floats, n_steps: int) -> Attempt:
-        """Train a copy of an encoder by steps of Adam on the mean of ||psi(x) - target||^2 / side^2."""
-        encoder = copy.deepcopy(encoder).train()
-        goals = torch.from_numpy(shares @ self.goals).to(self.X)
-        n_rows = BATCH_ROWS if isinstance(encoder, ResidualMLP) else OWN_BATCH_ROWS
-        steps = list(batches(len(self.trained), n_rows, n_steps, self.generator))
-        self._approach(encoder, self.X[self.trained], goals[self.trained], steps)
-        return self._attempt(encoder.eval(), shares, goals)
+    def _goals(self, shares: Floats) -> Floats:
+        """Return the target of every row."""
+        goals: Floats = (shares @ self.goals).astype(self.X.dtype)
+        return goals
 
-    @torch.no_grad()
-    def _attempt(self, encoder: nn.Module, shares: Floats, goals: Tensor) -> Attempt:
-        error = float((encoder(self.X[self.held_out]) - goals[self.held_out]).square().sum(1).mean())
-        wrong, groups = self.wrong(encoder), self.groups[self.held_out].cpu().numpy()
-        sizes = np.bincount(groups)
-        lost = np.bincount(groups, wrong)[sizes > 0] / sizes[sizes > 0]
-        return Attempt(encoder, shares, wrong, float(lost.mean()) if len(lost) else 0.0, error)
+    def _attempt(self, encoder: Encoder, shares: Floats, goals: Floats) -> Attempt:
+        Psi, held_out = encoder(self.X), self.held_out
+        everywhere = self._is_wrong(Psi)
+        error = float(np.square(Psi[held_out] - goals[held_out]).sum() / max(1, len(held_out)))
+        wrong = everywhere[held_out]
+        return Attempt(encoder, shares, wrong, everywhere, self.share(wrong), error)
 
-    @torch.no_grad()
-    def _approach(self, encoder: nn.Module, X: Tensor, goals: Tensor, steps: list[Tensor]) -> None:
-        psi = trainable(encoder)
-        optimizer = Adam(psi.parameters, LEARNING_RATE)
-        for step, rows in enumerate(steps):
-            difference = psi.forward(X[rows]).sub_(goals[rows])
-            psi.backward(difference.mul_(2 / (self.side**2 * len(rows))))
-            optimizer.learning_rate = LEARNING_RATE * (1 + math.cos(math.pi * step / len(steps))) / 2
-            if isinstance(psi, ManualBackprop):
-                psi.theta.mul_(1 - WEIGHT_DECAY * optimizer.learning_rate)
-            optimizer.step()
-        psi.restore()
+    def share(self, wrong: Wrong) -> float:
+        """Return the share of wrong rows of a group, averaged over groups; either of the held-out rows or of all."""
+        groups = self.groups if len(wrong) == len(self.X) else self.groups[self.held_out]
+        sizes, lost = np.bincount(groups), np.bincount(groups, wrong)
+        return float((lost[sizes > 0] / sizes[sizes > 0]).mean()) if len(wrong) else 0.0
 
-    @torch.no_grad()
-    def wrong(self, encoder: nn.Module) -> Wrong:
+    def wrong(self, encoder: Encoder) -> Wrong:
         """Return for each held-out row whether the mean of another group is nearer than that of its own."""
-        Psi = encoder(self.X)
-        nearest = torch.cdist(Psi[self.held_out], group_means(Psi, self.groups)).argmin(1)
-        wrong: Wrong = (nearest != self.groups[self.held_out]).cpu().numpy()
+        return self._is_wrong(encoder(self.X))[self.held_out]
+
+    def _is_wrong(self, Psi: Floats) -> Wrong:
+        """Return the same for each row, from the embedding."""
+        wrong: Wrong = squared_distances(Psi, group_means(Psi, self.groups)).argmin(1) != self.groups
         return wrong
 
 
-def group_means(Psi: Tensor, groups: Tensor) -> Tensor:
+def group_means(Psi: Floats, groups: Labels) -> Floats:
     """Return the means of the groups of some rows, (c, d'); that of an empty group is 0."""
-    members = torch.nn.functional.one_hot(groups).to(Psi)
-    means: Tensor = members.mT @ Psi / members.sum(0).clamp_min(1)[:, None]
+    members = np.eye(int(groups.max()) + 1, dtype=Psi.dtype)[groups]
+    means: Floats = members.T @ Psi / np.maximum(members.sum(0), 1)[:, None]
     return means
 
 

@@ -1,15 +1,17 @@
-"""The machine that a fit runs on: its device, and random generators that leave those of the host program alone."""
+"""The machine that a fit runs on: its devices, and random generators that leave those of the host program alone."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
-import torch
 from sklearn.utils import check_random_state
 
 
-def resolve_device(device: str | torch.device) -> torch.device:
-    """Return the device to compute on; "auto" takes cuda, then mps, then cpu."""
+def resolve_device(device: Any) -> Any:
+    """Return the device of torch to compute on; "auto" takes cuda, then mps, then cpu."""
+    import torch
+
     if device == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         return torch.device(name)
@@ -31,10 +33,16 @@ def random_generator(random_state: object) -> np.random.RandomState:
 
 
 @contextmanager
-def own_randomness(rng: np.random.RandomState, device: torch.device) -> Iterator[torch.Generator]:
-    """Seed torch from `rng` for the time of a fit and leave the host's generators and modes as they were."""
+def training_randomness(rng: np.random.RandomState, device: object) -> Iterator[np.random.RandomState]:
+    """Yield a generator for training that `rng` seeds, and seed torch from it, too, unless the device is "cpu".
+
+    A user's own module computes on a device of torch; without one, torch is not imported.
+    """
     seed = int(rng.randint(np.iinfo(np.int32).max))
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
-        torch.manual_seed(seed)  # for a user's own module, which may draw (dropout)
-        yield torch.Generator().manual_seed(seed)
+    if device == "cpu":
+        yield np.random.RandomState(seed)
+        return
+    from knet.train.own_encoder import seeded_torch
+
+    with seeded_torch(seed):
+        yield np.random.RandomState(seed)

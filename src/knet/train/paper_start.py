@@ -1,9 +1,8 @@
 """The paper's start: the width of the kernel is given or the median distance, and U_0 are the kernel's eigenvectors."""
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from knet.arrays import Floats
 from knet.exceptions import KNetDataWarning, warn_user
 from knet.prepare.training_rows import ROWS_PER_CLUSTER, Prepared
 from knet.start.choice import SMALL_DATA, Start
@@ -20,13 +19,12 @@ def paper_start(prepared: Prepared, n_clusters: int, sigma: str | float, sigma_s
     width = max(float(given), NARROWEST * prepared.median)
     size = prepared.n_train
     if size is None:
-        pool = torch.from_numpy(prepared.X[prepared.order]).double()
-        size = min(prepared.n_rows, subset_size(pool, prepared.n_rows, width, n_clusters))
+        size = min(prepared.n_rows, subset_size(prepared.X[prepared.order], prepared.n_rows, width, n_clusters))
     drawn = prepared.first(size)
     return Start(prepared.rows[drawn], prepared.X[drawn], np.arange(size), width, None, None, [], [])
 
 
-def subset_size(pool: Tensor, n_rows: int, sigma: float, n_clusters: int) -> int:
+def subset_size(pool: Floats, n_rows: int, sigma: float, n_clusters: int) -> int:
     """Return the smallest number of rows whose spectrum is close to that of all rows, in the max norm.
 
     The paper's rule. The c largest eigenvalues of L [U-EIG] are compared; those of all rows come from the Nystroem
@@ -39,14 +37,14 @@ def subset_size(pool: Tensor, n_rows: int, sigma: float, n_clusters: int) -> int
     smallest = ROWS_PER_CLUSTER * n_clusters
     for size in (size for size in SUBSET_SIZES if size >= smallest):
         spectrum = DenseLaplacian(pool[:size], sigma).largest(n_clusters)[0]
-        if float((spectrum - reference).abs().max()) < SPECTRUM_TOL:
+        if float(np.abs(spectrum - reference).max()) < SPECTRUM_TOL:
             return size
     return max(SUBSET_SIZES[-1], smallest)
 
 
 def check_kernel(L: Laplacian, sigma: float) -> bool:
     """Warn if the kernel cannot separate groups; return False if training is impossible."""
-    n, typical = len(L.d), float(L.d.median())
+    n, typical = len(L.d), float(np.median(L.d))
     if typical < 1 + 1e-3:
         warn_user(
             f"At sigma={sigma:.3g} most rows have no neighbours (the kernel is close to the identity), so clusters "

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from knet.advanced import Advanced
+from knet.arrays import Floats
 from knet.parameters import Params
 from knet.train.algorithm_1 import Iteration, MakeLaplacian, algorithm_1, balanced_lambda, constant_lambda
 from knet.train.host import resolve_device
@@ -32,8 +33,8 @@ class Settings:
     tol: float
     keeps_sigma: bool  # the width was given, or the encoder starts as the identity
     keep_embeddings: bool
-    device: torch.device
-    make_networks: Callable[[Tensor, torch.Generator], Networks]
+    device: Any  # of torch, or "cpu" if the fit does not need torch
+    make_networks: Callable[[Floats, np.random.RandomState], Networks]
     make_theta_step: Callable[[float], ThetaStep]
     make_laplacian: MakeLaplacian
     alternate: Callable[..., Iterator[Iteration]]  # Algorithm 1
@@ -47,9 +48,11 @@ class Settings:
         units, rows = min(max(128, 2 * n_features), 512), min(max(64, 4 * n_clusters), 256)
         sizes = (units, units) if isinstance(hidden, str) else tuple(hidden)
         width = embedding_width(params["n_components"], n_features, n_clusters, from_partition=from_partition)
-        if params["encoder"] is None:
+        device, own = params["device"], params["encoder"] is not None
+        device = resolve_device(device) if own or str(device) not in ("auto", "cpu") else "cpu"
+        if not own:
             check_network_size(n_features, sizes, width)
-        is_identity = params["encoder"] is None and advanced.init == "identity"
+        is_identity = not own and advanced.init == "identity"
         by_budget = partial(laplacian, budget=advanced.memory_budget * 2**20)
         make_laplacian = by_budget if advanced.laplacian == "auto" else LAPLACIANS[advanced.laplacian]
         return cls(
@@ -60,13 +63,14 @@ class Settings:
             tol=params["tol"],
             keeps_sigma=is_identity or not isinstance(params["sigma"], str),
             keep_embeddings=advanced.keep_embeddings,
-            device=resolve_device(params["device"]),
+            device=device,
             make_networks=partial(
                 build_networks,
                 n_components=width,
                 hidden_layer_sizes=sizes,
                 init=advanced.init,
                 module=params["encoder"],
+                device=device,
                 with_decoder=lam != 0,
             ),
             make_theta_step=partial(

@@ -7,30 +7,30 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from knet.arrays import Floats
 from knet.train.eigensolvers import orthonormalize
 from knet.train.kernels import center_rows
 from knet.train.laplacians import Laplacian
 
-UStep = Callable[[Laplacian, Tensor], Tensor]
+UStep = Callable[[Laplacian, Floats], Floats]
 
 
-def eig_step(L: Laplacian, U: Tensor) -> Tensor:
+def eig_step(L: Laplacian, U: Floats) -> Floats:
     """Return the best U there is for L: the eigenvectors of its largest eigenvalues [U-EIG]."""
     return L.largest(U.shape[1], start=U)[1]
 
 
-def share_embedding(shares: Tensor, n_columns: int) -> Tensor:
+def share_embedding(shares: Floats, n_columns: int) -> Floats:
     """Return an orthonormal U that spans the centred shares of c groups in each row.
 
     Shares sum to 1, so that they span c-1 dimensions; a c-th column, if wanted, is constant.
     """
-    Z = center_rows(shares.double())
-    left, _, _ = torch.linalg.svd(Z, full_matrices=False)
-    constant = torch.full_like(Z[:, :1], 1 / math.sqrt(len(Z)))
-    return orthonormalize(torch.cat([left[:, : Z.shape[1] - 1], constant], 1)[:, :n_columns])
+    Z = center_rows(shares.astype(np.float64))
+    left = np.linalg.svd(Z, full_matrices=False)[0]
+    constant = np.full((len(Z), 1), 1 / math.sqrt(len(Z)))
+    return orthonormalize(np.hstack([left[:, : Z.shape[1] - 1], constant])[:, :n_columns])
 
 
 @dataclass(frozen=True)
@@ -46,44 +46,43 @@ class StiefelAscent:
     tol: float = 1e-2
     step_lengths: tuple[float, ...] = tuple(2.0**k for k in range(-12, 11))
 
-    def __call__(self, L: Laplacian, U: Tensor) -> Tensor:
+    def __call__(self, L: Laplacian, U: Floats) -> Floats:
         """Return a U at least as good as the given one."""
         G = L @ U
         for _ in range(self.n_steps):
             value = (U * G).sum()
             U, G = self._ascend(U, G, L @ G)
-            if bool((U * G).sum() - value <= self.tol * value):
+            if (U * G).sum() - value <= self.tol * value:
                 break
         return orthonormalize(U)
 
-    def _ascend(self, U: Tensor, G: Tensor, LG: Tensor) -> tuple[Tensor, Tensor]:
+    def _ascend(self, U: Floats, G: Floats, LG: Floats) -> tuple[Floats, Floats]:
         """Return the best point on the curve from U, and its product with L; U itself if no length improves."""
-        P, LP = torch.cat([G, U], 1), torch.cat([LG, G], 1)
-        steps = torch.tensor(self.step_lengths, dtype=U.dtype, device=U.device)[:, None, None]
+        P, LP = np.hstack([G, U]), np.hstack([LG, G])
+        steps = np.array(self.step_lengths)[:, None, None]
         moves = steps * cayley_coordinates(U, G, steps)
-        gains = (2 * (G.mT @ P).mT * moves).sum((1, 2)) + (moves * ((P.mT @ LP) @ moves)).sum((1, 2))
+        gains = (2 * (P.T @ G) * moves).sum((1, 2)) + (moves * ((P.T @ LP) @ moves)).sum((1, 2))
         best = int(gains.argmax())
-        if not bool(gains[best] > 0):  # stationary to rounding
+        if not gains[best] > 0:  # stationary to rounding
             return U, G
         return U + P @ moves[best], G + LP @ moves[best]
 
 
-def cayley_coordinates(U: Tensor, G: Tensor, step: float | Tensor) -> Tensor:
+def cayley_coordinates(U: Floats, G: Floats, step: float | Floats) -> Floats:
     """Return M, (..., 2c, c), with which the Cayley step is U + step [G, U] M [U-SMA].
 
     The step is (I - step/2 A)^-1 (I + step/2 A) U with the skew A = G U' - U G'; by Sherman-Morrison-Woodbury only a
     2c x 2c system is solved. The paper prints A with a plus sign, which is symmetric and leaves the manifold.
     """
-    P, Q = torch.cat([G, U], dim=1), torch.cat([U, -G], dim=1)
-    eye = torch.eye(P.shape[1], dtype=U.dtype, device=U.device)
-    M: Tensor = torch.linalg.solve(eye - step / 2 * (Q.mT @ P), Q.mT @ U)
+    P, Q = np.hstack([G, U]), np.hstack([U, -G])
+    left, right = np.eye(P.shape[1]) - step / 2 * (Q.T @ P), Q.T @ U
+    M: Floats = np.linalg.solve(left, np.broadcast_to(right, (*left.shape[:-2], *right.shape)))
     return M
 
 
-def subspace_distance(U: Tensor, V: Tensor) -> float:
+def subspace_distance(U: Floats, V: Floats) -> float:
     """Return ||UU' - VV'||_F / sqrt(2c), in [0, 1], without forming K_U = UU'."""
-    c = U.shape[1]
-    return math.sqrt(max(0.0, 1 - float((U.mT @ V).square().sum()) / c))
+    return math.sqrt(max(0.0, 1 - float(np.square(U.T @ V).sum()) / U.shape[1]))
 
 
 U_STEPS: dict[str, UStep] = {"eig": eig_step, "sma": StiefelAscent()}
