@@ -121,7 +121,8 @@ PEERS ?= $(BIN)/python
 LIMIT ?= 900
 bench: $(DEV)
 	$(BIN)/python -m benchmarks.speed $(DATA) -o build/speed.jsonl --peers-python $(PEERS) --limit $(LIMIT)
-	$(BIN)/python -m benchmarks.speed_page build/speed.jsonl docs
+	$(BIN)/python -m benchmarks.ratios -o build/ratios.txt
+	$(BIN)/python -m benchmarks.speed_page build/speed.jsonl docs build/ratios.txt
 
 pictures: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.pictures

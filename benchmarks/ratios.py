@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_wine, make_blobs, make_moons
 
 from benchmarks.memory import peak_mb, reset_peak
+from benchmarks.pages import stamp
 
 ROOT = Path(__file__).parents[1]
 PARTS = 3  # fits of a child process, of small rows: the first one pays for what later ones find ready
@@ -139,15 +140,15 @@ def rounds(calls: dict[str, tuple[Path, str, str, int]], repeats: int) -> dict[s
     return {key: np.median(runs, axis=0) for key, runs in taken.items()}
 
 
-def print_line(name: str, unit: str, bound: float, values: dict[str, float], seconds: str, *, least: bool) -> None:
-    """Print a line of the table; the verdict is that of this checkout."""
+def line_of(name: str, unit: str, bound: float, values: dict[str, float], seconds: str, *, least: bool) -> str:
+    """Return a line of the table; the verdict is that of this checkout."""
     met = values["here"] >= bound if least else values["here"] <= bound
     shown = " ".join(f"{value:8.2f}" for value in values.values())
-    print(f"{name:24} {unit:16} {bound:7.1f} {shown}  {'met' if met else 'missed':7} {seconds}", flush=True)
+    return f"{name:24} {unit:16} {bound:7.1f} {shown}  {'met' if met else 'missed':7} {seconds}".rstrip()
 
 
-def print_case(name: str, checkouts: dict[str, Path], repeats: int) -> None:
-    """Print the time of a case in the unit of its peer, and the memory of the widest one."""
+def case_lines(name: str, checkouts: dict[str, Path], repeats: int) -> Iterator[str]:
+    """Yield the time of a case in the unit of its peer, and the memory of the widest one."""
     case = CASES[name]
     calls = {
         key: (checkout, name, "auto" if case.peer == "c given" else "knet", 1) for key, checkout in checkouts.items()
@@ -160,21 +161,21 @@ def print_case(name: str, checkouts: dict[str, Path], repeats: int) -> None:
     units = {key: found.get(f"{key}, peer", found.get("peer", np.ones(1)))[0] for key in checkouts}
     unit = {"seconds": "seconds"}.get(case.peer, f"/ {case.peer}")
     values = {key: found[key][0] / units[key] for key in checkouts}
-    print_line(name, unit, case.bound, values, _seconds(found), least=False)
+    yield line_of(name, unit, case.bound, values, _seconds(found), least=False)
     if name == MEMORY:
-        print_line(name, "MB", MEMORY_BOUND, {key: found[key][2] for key in checkouts}, "", least=False)
+        yield line_of(name, "MB", MEMORY_BOUND, {key: found[key][2] for key in checkouts}, "", least=False)
 
 
-def print_second_core(name: str, checkouts: dict[str, Path], repeats: int) -> None:
-    """Print how much sooner a fit ends on two threads."""
+def second_core_lines(name: str, checkouts: dict[str, Path], repeats: int) -> Iterator[str]:
+    """Yield how much sooner a fit ends on two threads."""
     calls = {f"{key}, {n}": (path, name, "knet", n) for key, path in checkouts.items() for n in (1, 2)}
     found = rounds(calls, repeats)
     values = {key: found[f"{key}, 1"][1] / found[f"{key}, 2"][1] for key in checkouts}
-    print_line(name, "second core", THREADS_BOUND, values, "", least=True)
+    yield line_of(name, "second core", THREADS_BOUND, values, "", least=True)
 
 
-def print_command(checkouts: dict[str, Path], repeats: int) -> None:
-    """Print the time of `knet fit` of a small file in the unit of `import torch`."""
+def command_lines(checkouts: dict[str, Path], repeats: int) -> Iterator[str]:
+    """Yield the time of `knet fit` of a small file in the unit of `import torch`."""
     from benchmarks.startup import seconds_of, write_inputs
 
     with TemporaryDirectory() as folder:
@@ -191,7 +192,7 @@ def print_command(checkouts: dict[str, Path], repeats: int) -> None:
                 taken[key].append(seconds_of(*call))
     found = {key: np.min(runs, axis=0) for key, runs in taken.items()}
     values = {key: found[key][0] / found["peer"][0] for key in checkouts}
-    print_line("knet fit, 178 x 5", "/ import torch", COMMAND_BOUND, values, _seconds(found), least=False)
+    yield line_of("knet fit, 178 x 5", "/ import torch", COMMAND_BOUND, values, _seconds(found), least=False)
 
 
 def _seconds(found: dict[str, np.ndarray]) -> str:
@@ -204,21 +205,32 @@ def main() -> None:
     parser.add_argument("--beside", type=Path, help="another checkout of knet")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="part of the names of cases; also 'second core' and 'knet fit'")
+    parser.add_argument("-o", "--out", type=Path, help="a file for the same table, below when it was measured")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         run_child(*options.child)
         return
     checkouts = {"here": ROOT} | ({"beside": options.beside} if options.beside else {})
-    print(f"{'case':24} {'unit':16} {'bound':>7} " + " ".join(f"{key:>8}" for key in checkouts))
+    lines = [f"{'case':24} {'unit':16} {'bound':>7} " + " ".join(f"{key:>8}" for key in checkouts)]
+    print(lines[0])
+    for line in table_lines(checkouts, options.repeats, options.only):
+        print(line, flush=True)
+        lines.append(line)
+    if options.out:
+        options.out.write_text("\n".join([stamp(), *lines, ""]), encoding="utf-8")
+
+
+def table_lines(checkouts: dict[str, Path], repeats: int, only: str) -> Iterator[str]:
+    """Yield the lines of the table, below its head, as they are measured."""
     for name in CASES:
-        if options.only in name:
-            print_case(name, checkouts, options.repeats)
-    if options.only in "knet fit":
-        print_command(checkouts, options.repeats)
+        if only in name:
+            yield from case_lines(name, checkouts, repeats)
+    if only in "knet fit":
+        yield from command_lines(checkouts, repeats)
     for name in SECOND_CORE:
-        if options.only in "second core":
-            print_second_core(name, checkouts, options.repeats)
+        if only in "second core":
+            yield from second_core_lines(name, checkouts, repeats)
 
 
 if __name__ == "__main__":

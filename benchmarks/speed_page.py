@@ -1,6 +1,7 @@
-"""The page on speed from the rows of the benchmark: `python -m benchmarks.speed_page rows.jsonl docs`.
+"""The page on speed from the rows of the benchmark: `python -m benchmarks.speed_page rows.jsonl docs [ratios.txt]`.
 
-Writes the tables between the two marks of performance.md, and images/performance.png.
+Writes the tables between the two marks of performance.md, and images/performance.png. The last file is the table of
+`benchmarks.ratios`.
 """
 
 import argparse
@@ -28,6 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Make the page on speed from benchmark rows.")
     parser.add_argument("rows", type=Path)
     parser.add_argument("docs", type=Path)
+    parser.add_argument("ratios", type=Path, nargs="?")
     options = parser.parse_args(arguments)
     rows = [json.loads(line) for line in options.rows.read_text(encoding="utf-8").splitlines()]
     page = options.docs / "performance.md"
@@ -42,9 +44,18 @@ def main(arguments: list[str] | None = None) -> None:
         "Exact and approximate forms": forms,
     }
     written = {title: part(rows) for title, part in parts.items()}
+    if options.ratios:
+        written = {"Beside peers": beside_peers(options.ratios.read_text(encoding="utf-8"))} | written
     text = "\n\n".join(f"## {title}\n\n{part}" for title, part in written.items() if part)
     page.write_text(f"{head}{BEGIN}\n\n{stamps_of(rows)}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
     plot(rows, options.docs / "images" / "performance.png")
+
+
+def beside_peers(text: str) -> str:
+    """Return the table of `benchmarks.ratios` below when it was measured."""
+    measured, _, lines = text.partition("\n")
+    note = "Processor seconds on one thread in the unit of a peer that ran in turn; the last lines: memory, and cores."
+    return f"{measured} {note}\n\n```\n{lines.strip()}\n```"
 
 
 def table(header: list[str], lines: list[list[str]]) -> str:

@@ -87,11 +87,11 @@ def overall_covariance(X: Floats, rounding: Floats) -> Floats:
 
 def rounding_variance(X: Floats) -> Floats:
     """Return for each column the variance that rounding hides (Sheppard): the squared median gap of its values / 12."""
-    gaps = np.zeros(X.shape[1])
-    for j, column in enumerate(X.T):
-        if len(values := np.unique(column)) > 1:
-            gaps[j] = np.median(np.diff(values))
-    return gaps**2 / 12
+    gaps = np.sort(np.diff(np.sort(X.T, axis=1), axis=1), axis=1)  # of equal values, 0; they come first
+    n_equal, n = (gaps == 0).sum(1), gaps.shape[1]
+    middle = np.stack([(n + n_equal - 1) // 2, (n + n_equal) // 2], axis=1)  # of the others
+    medians = np.take_along_axis(gaps, np.minimum(middle, n - 1), axis=1).mean(1)
+    return np.where(n_equal < n, medians, 0.0) ** 2 / 12
 
 
 def split_groups(X: Floats, labels: Labels) -> tuple[NDArray[np.intp], list[Floats]]:
@@ -116,6 +116,7 @@ class Products:
         self.pairs = np.triu_indices(d)
         self.place = np.empty((d, d), dtype=np.intp)  # of the product of columns i and j among the quadratic terms
         self.place[self.pairs] = self.place.T[self.pairs] = 1 + d + np.arange(len(self.pairs[0]))
+        self.halves = np.where(self.pairs[0] == self.pairs[1], -0.5, -1.0)  # both orders of a pair are one term
 
     @cached_property
     def quadratic(self) -> Floats:
@@ -147,8 +148,7 @@ class Products:
         if len(precisions) == 1:
             shared = -0.5 * float((precisions[0] * self.scatter).sum()) / self.linear.shape[1]
         else:
-            weights = np.where(self.pairs[0] == self.pairs[1], -0.5, -1.0)
-            terms, factors = self.quadratic, [*factors, precisions[:, self.pairs[0], self.pairs[1]] * weights]
+            terms, factors = self.quadratic, [*factors, precisions[:, self.pairs[0], self.pairs[1]] * self.halves]
         P: Floats = np.concatenate(factors, axis=1) @ terms
         top = P.max(0)
         P -= top

@@ -24,7 +24,7 @@ from knet.train.networks import Encoder, ResidualMLP
 from knet.train.pretrain import batches
 
 STAGES = (100, 200, 400, 800, 1600)  # gradient steps; training ends before the first stage that gains nothing
-RIDGE = 1e-2  # of the regression, as a share of the mean square of a feature
+RIDGES = (0.1, 0.01)  # of the regression, as shares of the mean square of a feature
 SOLVED_ROWS = 4000  # rows of the regression, at most: more than ten for each of its unknowns
 MOST_WRONG = 0.02  # share of the held-out rows of a group, on average, that may be wrong beyond those of a vote
 N_CHOICES = 2  # after this many stages, the better kind of target is settled
@@ -161,9 +161,9 @@ class Split:
         copies = [encoder.copy() for _ in possible]
         if isinstance(encoder, ResidualMLP):
             rows = self.trained[self.rng.permutation(len(self.trained))[:SOLVED_ROWS]]
-            placed = encoder.copy()
+            placed, new = encoder.copy(), self.held_out[:SOLVED_ROWS]
             placed.place_hidden(self.X[rows], goals[-1][rows], self.rng)
-            copies = [placed.regressed(self.X[rows], G[rows], RIDGE) for G in goals]
+            copies = [placed.regressed(self.X[rows], G[rows], (self.X[new], G[new]), RIDGES) for G in goals]
         return [self._attempt(*attempt) for attempt in zip(copies, possible, goals, strict=True)]
 
     def train(self, encoder: Encoder, shares: Floats, n_steps: int) -> Attempt:

@@ -53,7 +53,10 @@ def degrees(X: Floats, sigma: float, block_values: int = BLOCK_VALUES) -> Floats
 
 def center(M: Floats) -> Floats:
     """Return H M H, the doubly centred matrix [HSIC]: every row and column of the result sums to zero."""
-    return center_rows(center_rows(M).T).T
+    columns = M.mean(0)
+    centered: Floats = M - columns
+    centered -= (M.mean(1) - columns.mean())[:, None]
+    return centered
 
 
 def center_rows(V: Floats) -> Floats:

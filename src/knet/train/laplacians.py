@@ -59,7 +59,9 @@ class DenseLaplacian(Laplacian):
     @property
     def matrix(self) -> Floats:
         """L itself."""
-        return center(self.K * self.root * self.root.T)
+        scaled = self.K * self.root
+        scaled *= self.root.T
+        return center(scaled)
 
     def __matmul__(self, V: Floats) -> Floats:
         """Return L V."""

@@ -156,20 +156,34 @@ class ResidualMLP:
             b[...] = -bends / scale
             H /= scale
 
-    def regressed(self, X: Floats, G: Floats, ridge: float) -> Self:
+    def regressed(self, X: Floats, G: Floats, new: tuple[Floats, Floats], ridges: Sequence[float]) -> Self:
         """Return a copy with another last layer of g, and another P, so that psi(X) is as near to G as possible.
 
-        Ridge regression on the hidden units and the columns, which are scaled so that they are penalised equally.
+        Ridge regression on the hidden units and the columns, which are scaled so that they are penalised equally. A
+        ridge is taken instead of the one before it if its error in `new` rows is smaller by a standard error.
         """
-        scale = max(float(np.sqrt(np.square(X).mean())), TINY)
-        H = np.hstack([self._layers(X)[-1], X / scale, np.ones((len(X), 1), dtype=X.dtype)])
-        gram = (H.T @ H).astype(np.float64)
-        gram[np.diag_indices_from(gram)] += ridge * np.trace(gram) / len(gram)
-        solution = solve(gram, (H.T @ (G - X @ self.skip)).astype(np.float64), assume_a="pos").astype(X.dtype)
+        blocks, (X_new, G_new) = self._features(X), new
+        scales = [max(float(np.sqrt(np.square(block).mean())), TINY) for block in blocks]
+        scale = np.concatenate([np.full(block.shape[1], s, X.dtype) for block, s in zip(blocks, scales, strict=True)])
+        H, H_new = np.hstack(blocks) / scale, np.hstack(self._features(X_new)) / scale
+        gram, moments = (H.T @ H).astype(np.float64), (H.T @ (G - X @ self.skip)).astype(np.float64)
+        diagonal, best = np.diag_indices_from(gram), np.zeros(len(X_new))
+        for ridge in ridges:
+            ridged = gram.copy()
+            ridged[diagonal] += ridge * np.trace(gram) / len(gram)
+            found = solve(ridged, moments, assume_a="pos").astype(X.dtype)
+            errors = np.square(H_new @ found + X_new @ self.skip - G_new).sum(1)
+            gains = best - errors
+            if ridge == ridges[0] or gains.sum() > np.linalg.norm(gains):
+                best, solution = errors, found / scale[:, None]
         solved, n_units = self.copy(), len(self.weights[-1])
         solved.weights[-1][...], solved.biases[-1][...] = solution[:n_units], solution[-1]
-        solved.skip = self.skip + solution[n_units:-1] / scale
+        solved.skip = self.skip + solution[n_units:-1]
         return solved
+
+    def _features(self, X: Floats) -> list[Floats]:
+        """Return what psi is linear in: the units of the last hidden layer, the columns, and a constant."""
+        return [self._layers(X)[-1], X, np.ones((len(X), 1), dtype=X.dtype)]
 
 
 def _steep_pairs(X: Floats, G: Floats, n: int, rng: np.random.RandomState) -> tuple[Indices, Indices]:
