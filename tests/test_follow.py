@@ -15,7 +15,17 @@ from torch import nn
 from knet import KNet, estimator
 from knet.datasets import make_moon
 from knet.start.neighbors import neighbor_shares, neighbors
-from knet.train.follow import Attempt, Split, follow, gain, group_means, preferred, spread_points, targets
+from knet.train.follow import (
+    MEASURED_ROWS,
+    Attempt,
+    Split,
+    follow,
+    gain,
+    group_means,
+    preferred,
+    spread_points,
+    targets,
+)
 from knet.train.networks import ResidualMLP, linear_start
 from knet.train.own_encoder import OwnEncoder, seeded_torch
 from knet.train.pretrain import batches
@@ -99,14 +109,28 @@ def test_hard_partitions_are_followed(make):
     followed = follow(encoder, X, y, near_rows(X), side, np.random.RandomState(0))
     np.testing.assert_array_equal(encoder.theta, before)  # another encoder is returned
     Psi = followed.encoder(X)
-    centers, nearest = group_means(Psi, y), nearest_groups(Psi, y)
-    np.testing.assert_array_equal(followed.split.wrong(followed.encoder), (nearest != y)[followed.split.held_out])
-    np.testing.assert_array_equal(followed.wrong, followed.split.wrong(followed.encoder))
+    centers, nearest, split = group_means(Psi, y), nearest_groups(Psi, y), followed.split
+    measured = cdist(Psi[split.held_out], group_means(Psi[split.measured], y[split.measured])).argmin(1)
+    np.testing.assert_array_equal(split.wrong(followed.encoder), measured != y[split.held_out])
+    np.testing.assert_array_equal(split.everywhere(followed.encoder), nearest != y)
+    np.testing.assert_array_equal(followed.wrong, split.wrong(followed.encoder))
     assert followed.shares.shape == (len(X), y.max() + 1)
     np.testing.assert_allclose(followed.shares.sum(1), 1)
     # Neighbours may correct labels where groups overlap: there, new rows are labelled no worse by averages.
     assert adjusted_rand_score(y, nearest) > (0.75 if make is overlapping else 0.95)
     assert pdist(centers).min() > side / 3  # targets are one side apart
+
+
+def test_held_out_rows_are_measured_against_some_rows_of_each_group(rng):
+    y = np.repeat([0, 1, 2], [2, 30, 2000])
+    X = rng.normal(size=(len(y), 2)).astype(np.float32)
+    split = Split.draw(encoder_of(X, 3), X, y, 2.0, np.random.RandomState(0))
+    n_held_out = len(split.held_out)
+    np.testing.assert_array_equal(split.measured[:n_held_out], split.held_out)
+    others = split.measured[n_held_out:]
+    assert len(np.unique(others)) == len(others)
+    assert np.isin(others, split.trained).all()
+    np.testing.assert_array_equal(np.bincount(y[others]), [2, 24, MEASURED_ROWS])
 
 
 def test_following_ends_before_the_first_stage_that_gains_nothing(seed, monkeypatch):
@@ -235,7 +259,7 @@ def test_errors_of_the_labels_are_not_followed(seed):
 )
 def test_averaged_targets_are_preferred_unless_exact_ones_are_better(averaged, exact, expected):
     attempts = [
-        Attempt(encoder_of(np.zeros((4, 2)), 2), np.zeros((4, 2)), wrong, wrong, float(np.mean(wrong)), 1.0)
+        Attempt(encoder_of(np.zeros((4, 2)), 2), np.zeros((4, 2)), wrong, float(np.mean(wrong)), 1.0)
         for wrong in (np.array(averaged, dtype=bool), np.array(exact, dtype=bool))
     ]
     assert preferred(attempts) is attempts[["averaged", "exact"].index(expected)]

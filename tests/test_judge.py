@@ -118,7 +118,14 @@ def test_gain_is_the_direct_one(rng, d, kind):
         X *= np.array([0.1, 1, 10])[labels][:, None]
     found = judge_of(X).measure(labels)
     assert found.gain == pytest.approx(direct_gain(X, labels), abs=1e-9)
+    assert found.gains.mean() == pytest.approx(found.gain)
     assert found.score == pytest.approx(-np.log(found.conductance) + found.gain / np.sqrt(d))
+
+
+def test_the_gains_of_rows_are_in_their_order(rng):
+    X, labels, order = rng.normal(size=(80, 2)), rng.integers(0, 3, 80), rng.permutation(80)
+    moved = judge_of(X[order]).measure(labels[order])
+    np.testing.assert_allclose(moved.gains, judge_of(X).measure(labels).gains[order])
 
 
 def test_gain_of_all_rows_in_one_group_is_zero(rng):
@@ -171,7 +178,7 @@ def test_rounding_is_not_structure(rng):
 def verdict(conductance, gain, cut=0.0, spread=0.0, n=100, d=1):
     """Return a verdict; the gains of rows are above and below the mean in turn, by `spread`."""
     gains = gain + spread * np.resize([1.0, -1.0], n)
-    return Verdict(conductance, cut, gains, 0.0, -np.log(conductance) + gain / np.sqrt(d))
+    return Verdict(conductance, cut, gain, 0.0, -np.log(conductance) + gain / np.sqrt(d), lambda: gains)
 
 
 LABELS = [np.repeat([0, 1], 50), np.tile([0, 1], 50), np.arange(100) % 4 // 2]
@@ -274,7 +281,7 @@ def test_modularity_is_that_of_newman(rng):
 
 
 def test_the_largest_modularity_wins_from_four_columns_that_share_a_unit():
-    measured = {"gains": np.zeros(4), "cut": 1.0}
+    measured = {"gain": 0.0, "cut": 1.0, "measure_gains": lambda: np.zeros(4)}
     verdicts = [
         Verdict(0.1, **measured, modularity=0.2, score=9.0),
         Verdict(0.3, **measured, modularity=0.4, score=1.0),

@@ -14,6 +14,7 @@ from knet.start.columns import FEW_VALUES, MAX_COLUMNS, comparable_columns, prin
 from knet.start.mixtures import (
     PRIOR_SHARE,
     Gaussians,
+    Moments,
     Products,
     gaussian_mixture,
     overall_covariance,
@@ -73,10 +74,13 @@ def test_log_own_is_the_entry_of_the_own_group(rng, tied):
 @pytest.mark.parametrize("tied", [False, True])
 def test_groups_give_the_gaussians_of_their_indicators(rng, tied):
     X, labels, rounding = rows(rng), rng.integers(0, 4, 120), np.full(3, 0.01)
-    by_groups = Gaussians.of_groups(split_groups(X, labels)[1], overall_covariance(X, rounding), rounding)[int(tied)]
+    moments = Moments.of(split_groups(X, labels)[1])
+    by_groups = Gaussians.of(moments, overall_covariance(X, rounding), rounding)[int(tied)]
     by_weights = fit(X, np.eye(4)[labels], tied, rounding=rounding)
     for name in ("means", "inverses", "constants"):
         np.testing.assert_allclose(getattr(by_groups, name), getattr(by_weights, name), rtol=1e-6, atol=1e-9)
+    expected = by_groups.log_own(split_groups(X, labels)[1]).mean()
+    assert by_groups.mean_log_own(moments) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -84,11 +88,23 @@ def test_groups_give_the_gaussians_of_their_indicators(rng, tied):
 def test_products_give_the_gaussians_and_probabilities_of_the_rows(rng, tied, d):
     X, weights = rows(rng, d=d), rng.dirichlet(np.ones(3), 120)
     by_products, expected = Products(X).gaussians(weights.T, tied=tied), fit(X, weights, tied, rounding_variance(X))
-    for name in ("means", "inverses", "constants"):
-        np.testing.assert_allclose(getattr(by_products, name), getattr(expected, name), rtol=1e-6, atol=1e-8)
+    for name in ("means", "inverses", "constants"):  # sums are in single precision
+        np.testing.assert_allclose(getattr(by_products, name), getattr(expected, name), rtol=1e-5, atol=1e-5)
     P, likelihood = Products(X).probabilities(by_products)
-    np.testing.assert_allclose(P.T, by_products.probabilities(X), atol=1e-8)
-    assert likelihood == pytest.approx(logsumexp(by_products.log_joint(X), axis=1).mean(), abs=1e-6)
+    np.testing.assert_allclose(P.T, by_products.probabilities(X), atol=1e-5)
+    assert likelihood == pytest.approx(logsumexp(by_products.log_joint(X), axis=1).mean(), abs=1e-5)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_single_precision_is_enough_for_columns_that_are_nearly_equal_and_groups_that_are_tight(rng, tied):
+    y = np.repeat([0, 1, 2], 200)
+    X = rng.normal(size=(600, 1)) * [1, 1, 0] + 1e-3 * rng.normal(size=(600, 3)) + 1e3
+    X[:, 2] += y  # groups of width 0.001 at distance 1
+    weights = 0.9 * np.eye(3)[y] + 0.1 / 3
+    by_products, expected = Products(X).gaussians(weights.T, tied=tied), fit(X, weights, tied, rounding_variance(X))
+    for model in (by_products, expected):
+        np.testing.assert_allclose(Products(X).probabilities(model)[0].T, model.probabilities(X), atol=1e-3)
+    np.testing.assert_allclose(by_products.log_joint(X), expected.log_joint(X), rtol=1e-3, atol=1e-3)
 
 
 def test_covariances_are_shrunk_towards_a_share_of_the_overall_one(rng):

@@ -15,7 +15,7 @@ from knet.prepare.projection import learn_preparation
 from knet.rows.kinds import is_sparse
 
 MAX_ROWS = 20_000  # at most this many rows choose the start and train psi, unless `train_size` asks for more
-MEDIAN_ROWS = 2000  # the median distance is taken over the pairs of at most this many rows
+MEDIAN_ROWS = 1000  # the median distance is taken over the pairs of at most this many rows
 MEDIAN_SAMPLE, MEDIAN_SHARES = 4096, (0.45, 0.55)  # so many values, and those of them between which the median is
 LEADING_COLUMNS = 16  # rows are ordered by so many columns, and by all if some rows do not differ in these
 ROWS_PER_CLUSTER = 30  # a start is chosen on at least this many rows per cluster, if there are so many

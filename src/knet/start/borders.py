@@ -9,7 +9,7 @@ border, so that clusters may have any shape.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix, diags
+from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from knet.arrays import Floats, Labels
@@ -159,7 +159,8 @@ def parallel_cuts(graph: csr_matrix, inner: csr_matrix, labels: Labels, between:
     linked = between * (1 - np.eye(len(between)))
     # A column for each neighbour of a group: the same column is used by all groups, for different neighbours.
     nearby = np.argsort(linked == 0, axis=1, kind="stable")[:, : int((linked > 0).sum(1).max(initial=0))]
-    shares = _shares(inner, _steps(graph, inner, labels, nearby), labels)
+    degrees = np.asarray(inner.sum(1)).ravel() + 1e-12
+    shares = _shares(degrees, _steps(graph, inner, degrees, labels, nearby), labels)
     members = np.eye(len(between))[labels]
     logs = np.zeros(nearby.shape)
     for depth in DEPTHS:
@@ -177,7 +178,7 @@ def _inner_links(graph: csr_matrix, labels: Labels) -> csr_matrix:
     return csr_matrix((graph.data[same], graph.indices[same], ends), shape=graph.shape)
 
 
-def _steps(graph: csr_matrix, inner: csr_matrix, labels: Labels, nearby: Labels) -> Floats:
+def _steps(graph: csr_matrix, inner: csr_matrix, degrees: Floats, labels: Labels, nearby: Labels) -> Floats:
     """Return the steps of each row within its group from the border with each nearby group, smoothed."""
     links = graph @ np.eye(len(nearby))[labels]
     front = np.take_along_axis(links, nearby[labels], axis=1) > 0
@@ -186,15 +187,13 @@ def _steps(graph: csr_matrix, inner: csr_matrix, labels: Labels, nearby: Labels)
         front = (inner @ front.astype(np.float32) > 0) & (steps == 0)
         steps[front] = steps.max() + 1
     steps[steps == 0] = steps.max(initial=0) + 2  # parts that are not connected with the border come last
-    walk = diags(1 / np.maximum(np.asarray(inner.sum(1)).ravel(), 1e-12)) @ inner
     for _ in range(SMOOTHING):
-        steps = (steps + walk @ steps) / 2
+        steps = (steps + (inner @ steps) / degrees[:, None]) / 2
     return steps
 
 
-def _shares(inner: csr_matrix, steps: Floats, labels: Labels) -> Floats:
+def _shares(degrees: Floats, steps: Floats, labels: Labels) -> Floats:
     """Return which share of its group, by links, lies between the border and each row."""
-    degrees = np.asarray(inner.sum(1)).ravel() + 1e-12
     volumes = np.bincount(labels, degrees)
     starts = np.cumsum(volumes) - volumes
     shares = np.empty_like(steps)

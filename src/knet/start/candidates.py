@@ -113,9 +113,11 @@ class Pool:
     def methods(self, n_clusters: int) -> tuple[list[str], list[str]]:
         """Return the methods that suit the rows, first those that start from no other."""
         first, mixtures = list(FIRST_METHODS), list(MIXTURES)
+        few = len(self.sample) < n_clusters * self.X.shape[1]  # groups have fewer rows than a full covariance columns
         if len(self.counts) > 1:
-            first, mixtures = (MANY_METHODS, []) if n_clusters > MANY_CLUSTERS else (first, SCAN_MIXTURES)
-        if len(self.sample) < n_clusters * self.X.shape[1]:  # groups have fewer rows than a full covariance has columns
+            first = MANY_METHODS if n_clusters > MANY_CLUSTERS else SCAN_METHODS
+            mixtures = [] if n_clusters > MANY_CLUSTERS else [f"{'tied' if few else 'full'} mixture from k-means"]
+        if few:
             mixtures = [name for name in mixtures if name.startswith("tied")]
         return [name for name in first if name != "layout" or self.uses_layout], mixtures
 
@@ -192,5 +194,5 @@ MIXTURES: dict[str, Callable[[Pool, int], Labels]] = {  # they start from some o
     },
 }
 MANY_METHODS = ["graph 10", "genie 0.3", "k-means", "layout"]
-SCAN_MIXTURES = [name for name in MIXTURES if name.endswith("k-means")]
+SCAN_METHODS = [name for name in FIRST_METHODS if name not in ("graph 5", "graph 20")]
 METHODS = FIRST_METHODS | MIXTURES

@@ -14,7 +14,7 @@ from knet.start.columns import MAX_COLUMNS, comparable_columns
 from knet.start.evidence import Evidence
 from knet.start.guide import guide, most_supported
 from knet.start.judge import JUDGE_NEIGHBORS, Judge, Verdict, is_as_good
-from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance, split_groups
+from knet.start.mixtures import Gaussians, Moments, overall_covariance, rounding_variance, split_groups
 from knet.start.neighbors import Indices, Neighbors, extend
 from knet.start.votes import Votes, count_votes
 from knet.threads import one_blas_thread
@@ -155,7 +155,7 @@ class Choice:
             return extend(self.labels, sample, X)
         rows = X[sample].astype(np.float64)
         groups, rounding = split_groups(rows, self.labels)[1], rounding_variance(rows)
-        full, tied = Gaussians.of_groups(groups, overall_covariance(rows, rounding), rounding)
+        full, tied = Gaussians.of(Moments.of(groups), overall_covariance(rows, rounding), rounding)
         model = tied if self.method.startswith("tied") else full
         labels: Labels = model.log_joint(X.astype(np.float64)).argmax(1)
         labels[sample] = self.labels

@@ -25,8 +25,9 @@ gains rank nothing: of the candidates within one standard error of the smallest 
 with the others is chosen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -34,7 +35,7 @@ from scipy.special import digamma, gammaln
 from knet.arrays import Floats, Labels
 from knet.metrics import rand_index
 from knet.start.layout import MIN_COLUMNS
-from knet.start.mixtures import Gaussians, overall_covariance, rounding_variance, split_groups
+from knet.start.mixtures import Gaussians, Moments, overall_covariance, rounding_variance, split_groups
 from knet.start.neighbors import Neighbors, neighbor_graph
 
 JUDGE_NEIGHBORS = 10  # conductance is measured on the graph of so many nearest neighbours
@@ -47,14 +48,15 @@ class Verdict:
 
     conductance: float
     cut: float  # edges between groups, divided by the edges of a row
-    gains: Floats  # of every row
+    gain: float  # the mean over rows
     modularity: float
     score: float  # what the judge compares
+    measure_gains: Callable[[], Floats]
 
-    @property
-    def gain(self) -> float:
-        """The mean gain per row."""
-        return float(self.gains.mean())
+    @cached_property
+    def gains(self) -> Floats:
+        """The gain of every row; few partitions are compared so closely."""
+        return self.measure_gains()
 
 
 class Judge:
@@ -76,7 +78,7 @@ class Judge:
         self.degrees: Floats = np.asarray(self.graph.sum(1)).ravel()
         self.rounding = rounding_variance(X)
         self.overall = overall_covariance(X, self.rounding)
-        self.baseline = Gaussians.of_groups([X], self.overall, self.rounding)[1].log_own([X])
+        self.baseline = Gaussians.of(Moments.of([X]), self.overall, self.rounding)[1].log_own([X])
         self.structure, self.structure_error = self._structure(near)
 
     def is_one_cloud(self, verdict: Verdict) -> bool:
@@ -97,10 +99,11 @@ class Judge:
         modularity = float(1 - leaving.sum() / volumes.sum() - np.square(shares).sum())
         # One edge is added to each group: less than one edge cannot be measured, and all perfect cuts are equally good.
         conductance = float(np.mean((1 + leaving) / (1 + volumes)))
-        gains = self._gains(labels)
-        score = float(-np.log(conductance) + gains.mean() / np.sqrt(self.X.shape[1]))
+        gain, gaussians, penalty = self._likeliest(Moments.of(split_groups(self.X, labels)[1]))
+        score = float(-np.log(conductance) + gain / np.sqrt(self.X.shape[1]))
         score = modularity if self.uses_modularity else score
-        return Verdict(conductance, float(leaving.sum()) / 2 / JUDGE_NEIGHBORS, gains, modularity, score)
+        cut = float(leaving.sum()) / 2 / JUDGE_NEIGHBORS
+        return Verdict(conductance, cut, gain, modularity, score, partial(self._gains, labels, gaussians, penalty))
 
     def choose(self, verdicts: Sequence[Verdict], partitions: Sequence[Labels]) -> int:
         """Return the position of the best partition, by the rule at the head of this module."""
@@ -108,17 +111,21 @@ class Judge:
             return int(np.argmax([verdict.modularity for verdict in verdicts]))
         return choose(verdicts, partitions, self.structure)
 
-    def _gains(self, labels: Labels) -> Floats:
-        """Return the gain of every row, with full or tied covariances, whichever is better after its BIC penalty."""
-        n, d = self.X.shape
+    def _gains(self, labels: Labels, gaussians: Gaussians, penalty: float) -> Floats:
+        """Return the gain of every row."""
         order, groups = split_groups(self.X, labels)
-        found, gains = [], np.empty(n)
-        models = Gaussians.of_groups(groups, self.overall, self.rounding)
-        for model, n_parameters in zip(models, (1 + d + d * (d + 1) / 2, 1 + d), strict=True):
-            penalty = np.log(n) / 2 / n * int(labels.max()) * n_parameters
-            found.append(model.log_own(groups) - self.baseline[order] - penalty)
-        gains[order] = max(found, key=lambda gains: float(gains.mean()))
+        gains = np.empty(len(labels))
+        gains[order] = gaussians.log_own(groups) - self.baseline[order] - penalty
         return gains
+
+    def _likeliest(self, groups: Moments) -> tuple[float, Gaussians, float]:
+        """Return the gain with full or tied covariances, whichever is better, the Gaussians and their BIC penalty."""
+        (n, d), found = self.X.shape, []
+        models = Gaussians.of(groups, self.overall, self.rounding)
+        for model, n_parameters in zip(models, (1 + d + d * (d + 1) / 2, 1 + d), strict=True):
+            penalty = np.log(n) / 2 / n * (len(groups.sizes) - 1) * n_parameters
+            found.append((model.mean_log_own(groups) - float(self.baseline.mean()) - penalty, model, penalty))
+        return max(found, key=lambda each: each[0])
 
     def _structure(self, near: Neighbors) -> tuple[float, float]:
         """Return the entropy of one Gaussian minus that of the rows (Kozachenko, Leonenko), and its standard error."""
@@ -143,14 +150,19 @@ def choose(verdicts: Sequence[Verdict], partitions: Sequence[Labels], structure:
     equal = [i for i, score in enumerate(scores) if scores[best] - score <= _score_error(verdicts[best])]
     if gain >= 0:
         favourite = max((verdicts[i] for i in equal), key=lambda verdict: verdict.gain)
-        equal = [i for i in equal if favourite.gain - verdicts[i].gain <= gain_error(favourite, verdicts[i])]
+        equal = [i for i in equal if _is_as_likely(verdicts[i], favourite)]
     return max(equal, key=lambda i: sum(rand_index(partitions[i], partitions[j]) for j in equal))
 
 
 def is_as_good(verdict: Verdict, best: Verdict) -> bool:
     """Say whether a partition is within one standard error of the best one, in conductance or in likelihood."""
     is_separated = np.log(verdict.conductance / best.conductance) <= _score_error(best)
-    return bool(is_separated or best.gain - verdict.gain <= gain_error(best, verdict))
+    return bool(is_separated or _is_as_likely(verdict, best))
+
+
+def _is_as_likely(verdict: Verdict, best: Verdict) -> bool:
+    """Say whether the gain of a partition is within one standard error of the best one."""
+    return verdict.gain >= best.gain or best.gain - verdict.gain <= gain_error(best, verdict)
 
 
 def _score_error(best: Verdict) -> float:

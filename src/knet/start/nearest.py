@@ -22,6 +22,7 @@ from knet.threads import allowed_threads, in_threads
 
 Indices = NDArray[np.intp]
 
+THREAD_VALUES = 250_000  # values of the queries from which threads help: for fewer, they wait at the interpreter's lock
 TREE_COLUMNS = 5  # columns up to which a k-d tree is faster
 ONE_CELL = 1500  # rows up to which there is one cell
 CELL_ROWS = 128  # rows of a cell, on average
@@ -52,7 +53,11 @@ def nearest(X: Floats, queries: Floats, k: int) -> tuple[Indices, Floats]:
         for cell, rows in enumerate(_members(queries, cells.centers))
         for first in range(0, len(rows), step)
     ]
-    found = in_threads(lambda block: cells.search(block[0], queries.take(block[1], axis=0), k), blocks)
+
+    def search(block: tuple[int, Indices]) -> tuple[Indices, Floats]:
+        return cells.search(block[0], queries.take(block[1], axis=0), k)
+
+    found = in_threads(search, blocks) if queries.size >= THREAD_VALUES else [search(block) for block in blocks]
     indices, distances = np.empty((len(queries), k), dtype=np.intp), np.empty((len(queries), k))
     for (_, rows), (near, squares) in zip(blocks, found, strict=True):
         indices[rows], distances[rows] = near, np.sqrt(squares) * unit

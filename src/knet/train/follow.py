@@ -35,6 +35,7 @@ WEIGHT_DECAY = 0.1  # share of the learning rate by which a step shrinks the wei
 MOST_LEFT = 0.5  # a stage also gains if it leaves at most this much of the squared distance of held-out rows
 ENOUGH = 0.002  # the same share where longer training would hardly change a label
 HELD_OUT = 5  # one of so many rows of each group is held out
+MEASURED_ROWS = 200  # trained rows of a group, at most, whose mean is compared with held-out rows
 MAX_TURNS = 10  # targets are assigned to groups and rotated towards them at most this many times
 REPULSION_STEPS, REPULSION_POWER = 200, 6  # points on a sphere repel each other with a force of 1 / distance^7
 
@@ -81,7 +82,7 @@ def _longest_that_gains(split: "Split", encoder: Encoder, possible: Sequence[Flo
     solved, voted = preferred(split.solve(encoder, possible)), outvoted[split.held_out]
     most = MOST_WRONG if gain(solved.wrong, voted) <= 1 else ENOUGH
     is_close = solved.share_wrong - split.share(voted) <= most
-    if is_close and split.share(solved.everywhere) - split.share(outvoted) <= ENOUGH:
+    if is_close and split.share(split.everywhere(solved.encoder)) - split.share(outvoted) <= ENOUGH:
         return solved
     attempts = [split.train(encoder, shares, STAGES[0]) for shares in possible]  # from the solution it would be longer
     best = preferred(attempts)
@@ -103,7 +104,6 @@ class Attempt:
     encoder: Encoder
     shares: Floats
     wrong: Wrong
-    everywhere: Wrong  # the same for all rows
     share_wrong: float  # of the held-out rows of a group, averaged over groups, so that small groups are not lost
     error: float  # mean squared distance of held-out rows to their targets
 
@@ -143,6 +143,7 @@ class Split:
     side: float
     trained: Indices
     held_out: Indices
+    measured: Indices  # the held-out rows, and then some others of each group
     rng: np.random.RandomState
 
     @classmethod
@@ -153,7 +154,11 @@ class Split:
         places = np.arange(len(X)) - np.searchsorted(groups[order], groups[order])  # within the group
         is_held = np.zeros(len(X), dtype=bool)
         is_held[order] = places % HELD_OUT == HELD_OUT - 1
-        return cls(X, groups, targets(means, side), side, np.flatnonzero(~is_held), np.flatnonzero(is_held), rng)
+        trained, held_out = np.flatnonzero(~is_held), np.flatnonzero(is_held)
+        is_measured = np.zeros(len(X), dtype=bool)
+        is_measured[order] = (places - places // HELD_OUT < MEASURED_ROWS) & ~is_held[order]
+        measured = np.concatenate([held_out, np.flatnonzero(is_measured)])
+        return cls(X, groups, targets(means, side), side, trained, held_out, measured, rng)
 
     def solve(self, encoder: Encoder, possible: Sequence[Floats]) -> list[Attempt]:
         """Fit copies of the default network by regression, one for each kind of shares; others stay as they are."""
@@ -189,11 +194,10 @@ class Split:
         return goals
 
     def _attempt(self, encoder: Encoder, shares: Floats, goals: Floats) -> Attempt:
-        Psi, held_out = encoder(self.X), self.held_out
-        everywhere = self._is_wrong(Psi)
-        error = float(np.square(Psi[held_out] - goals[held_out]).sum() / max(1, len(held_out)))
-        wrong = everywhere[held_out]
-        return Attempt(encoder, shares, wrong, everywhere, self.share(wrong), error)
+        Psi, held_out = encoder(self.X[self.measured]), self.held_out
+        wrong = self._is_wrong(Psi, self.measured)[: len(held_out)]
+        error = float(np.square(Psi[: len(held_out)] - goals[held_out]).sum() / max(1, len(held_out)))
+        return Attempt(encoder, shares, wrong, self.share(wrong), error)
 
     def share(self, wrong: Wrong) -> float:
         """Return the share of wrong rows of a group, averaged over groups; either of the held-out rows or of all."""
@@ -203,11 +207,16 @@ class Split:
 
     def wrong(self, encoder: Encoder) -> Wrong:
         """Return for each held-out row whether the mean of another group is nearer than that of its own."""
-        return self._is_wrong(encoder(self.X))[self.held_out]
+        return self._is_wrong(encoder(self.X[self.measured]), self.measured)[: len(self.held_out)]
 
-    def _is_wrong(self, Psi: Floats) -> Wrong:
-        """Return the same for each row, from the embedding."""
-        wrong: Wrong = squared_distances(Psi, group_means(Psi, self.groups)).argmin(1) != self.groups
+    def everywhere(self, encoder: Encoder) -> Wrong:
+        """Return the same for all rows."""
+        return self._is_wrong(encoder(self.X), np.arange(len(self.X)))
+
+    def _is_wrong(self, Psi: Floats, rows: Indices) -> Wrong:
+        """Return the same for some rows, from their embedding."""
+        groups = self.groups[rows]
+        wrong: Wrong = squared_distances(Psi, group_means(Psi, groups)).argmin(1) != groups
         return wrong
 
 
