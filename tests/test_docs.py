@@ -1,7 +1,7 @@
 """The Python blocks of the README and of docs/ run as printed, and a user's typed script passes mypy --strict.
 
-A block of plain text right after a Python block is what the Python block prints. Its numbers may differ a little: the last
-digits of sums depend on the processor, and a fit on them.
+A block of plain text right after a Python block is what the Python block prints. Its numbers may differ a little: the
+last digits of sums depend on the processor, and a fit on them.
 """
 
 import os

@@ -207,6 +207,10 @@ def test_partitions_and_graphs_are_made_once(monkeypatch):
     judge = Judge(X, pool.near)
     for c in (4, 5, 4):
         choose_from(pool, judge, c)
+    assert len(calls) == 1  # numbers are compared on one graph
+    pool.ask([4])
+    for _ in range(2):
+        choose_from(pool, judge, 4)
     assert len(calls) == len(candidates_module.GRAPH_NEIGHBORS)
     assert pool.partition("k-means", 4) is pool.partition("k-means", 4)
 
