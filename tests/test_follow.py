@@ -17,6 +17,7 @@ from knet.datasets import make_moon
 from knet.start.neighbors import neighbor_shares, neighbors
 from knet.train.follow import (
     MEASURED_ROWS,
+    RIDGES,
     Attempt,
     Split,
     follow,
@@ -159,6 +160,16 @@ def test_rows_that_their_neighbours_get_wrong_ask_for_no_gradient_steps(seed, mo
     assert 0.05 < followed.wrong.mean() < 0.3
 
 
+@pytest.mark.parametrize(("distance", "expected"), [(20, RIDGES[1:]), (2, RIDGES)])
+def test_the_penalty_is_weaker_where_groups_are_separated(seed, monkeypatch, distance, expected):
+    ridges, original = [], ResidualMLP.regressed
+    monkeypatch.setattr(ResidualMLP, "regressed", lambda *args: ridges.append(args[-1]) or original(*args))
+    values = np.random.default_rng(seed).normal(size=(400, 2)) + distance * np.repeat([[0], [1]], 200, axis=0)
+    X, y = prepared(values, np.repeat([0, 1], 200))
+    follow(encoder_of(X, 3), X, y, near_rows(X), 2.0, np.random.RandomState(seed))
+    assert tuple(ridges) == expected
+
+
 def test_rows_are_held_out_of_every_group_with_enough_rows(seed):
     y = np.repeat([0, 1, 2], [50, 9, 4])
     X = np.random.default_rng(seed).normal(size=(63, 2))
@@ -182,7 +193,7 @@ def test_training_does_not_see_held_out_rows(seed):
     solved = []
     for shares in (own, changed):
         rng.set_state(before)
-        solved.append(split.solve(encoder, [shares])[0].encoder(X))
+        solved.append(split.solve(encoder, [shares], RIDGES)[0][0].encoder(X))
     np.testing.assert_array_equal(*solved)
 
 
@@ -192,7 +203,7 @@ def test_solving_and_training_leave_the_given_encoder_alone(seed, own):
     encoder = OwnEncoder(small_module(seed, 8, 9), "cpu", X) if own else encoder_of(X, 9)
     split = Split.draw(encoder, X, y, 2.0, np.random.RandomState(seed))
     before = encoder.theta.copy(), encoder(X)
-    (solved,), trained = split.solve(encoder, [np.eye(6)[y]]), split.train(encoder, np.eye(6)[y], 5)
+    ((solved,), *_), trained = split.solve(encoder, [np.eye(6)[y]], RIDGES), split.train(encoder, np.eye(6)[y], 5)
     np.testing.assert_array_equal(encoder.theta, before[0])
     np.testing.assert_array_equal(encoder(X), before[1])
     assert np.array_equal(solved.encoder(X), before[1]) == own  # regression is for the default network

@@ -217,27 +217,12 @@ def test_a_regression_finds_the_last_layer_and_the_linear_map(seed, random_state
     net = other.copy()
     net.skip, net.weights[-1][...] = 2 * net.skip, 0
     before, wanted = net(X), other(X)
-    np.testing.assert_allclose(net.regressed(X, wanted, (X, wanted), [1e-12])(X), wanted, rtol=0, atol=1e-4)
-    strong = net.regressed(X, wanted, (X, wanted), [1e12])
+    near, opposite = net.regressed(X, [wanted, -wanted], 1e-12)
+    np.testing.assert_allclose(near(X), wanted, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(opposite(X), -wanted, rtol=0, atol=1e-4)
+    (strong,) = net.regressed(X, [wanted], 1e12)
     np.testing.assert_allclose(strong(X), X @ net.skip, rtol=0, atol=1e-4)  # nothing is left of g, and P stays
-    np.testing.assert_array_equal(net(X), before)  # another network is returned
-
-
-def test_a_ridge_is_taken_only_if_it_is_clearly_better_in_new_rows(seed, random_state):
-    rng = np.random.default_rng(seed)
-    X, X_new, nothing = rng.normal(size=(100, 3)), rng.normal(size=(100, 3)), np.zeros((0, 3))
-    net = mlp(np.zeros((3, 3)), random_state)
-    weak, strong = 1e-6, 10.0
-
-    def taken(G, new, ridges):
-        found = net.regressed(X, G, new, ridges)(X)
-        return next(r for r in ridges if np.array_equal(found, net.regressed(X, G, new, [r])(X)))
-
-    clear, noise = (np.sin(X), np.sin(X_new)), (rng.normal(size=X.shape), rng.normal(size=X.shape))
-    for ridges in ([strong, weak], [weak, strong]):
-        assert taken(clear[0], (X_new, clear[1]), ridges) == weak
-        assert taken(noise[0], (X_new, noise[1]), ridges) == strong
-        assert taken(clear[0], (nothing, nothing), ridges) == ridges[0]
+    np.testing.assert_array_equal(net(X), before)  # other networks are returned
 
 
 def test_hidden_units_are_placed_in_any_unit_of_the_columns(seed):
@@ -246,7 +231,7 @@ def test_hidden_units_are_placed_in_any_unit_of_the_columns(seed):
     for unit in (1, 1000):
         net = mlp(np.zeros((3, 2)), np.random.RandomState(seed))
         net.place_hidden(unit * X, G, np.random.RandomState(seed))
-        psi.append(net.regressed(unit * X, G, (unit * X, G), [1e-2])(unit * X))
+        psi.append(net.regressed(unit * X, [G], 1e-2)[0](unit * X))
         np.testing.assert_allclose(np.square(net._layers(unit * X)[-1]).mean(0), 1)
     np.testing.assert_allclose(*psi, atol=1e-9)
 

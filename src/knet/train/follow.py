@@ -76,13 +76,18 @@ def _longest_that_gains(split: "Split", encoder: Encoder, possible: Sequence[Flo
 
     It is good enough if it gets hardly more rows wrong than a vote of their neighbours: rows that neighbours get wrong
     are at a border of the partition, which no network has to follow. Of the held-out rows, which are fewer, one
-    standard error more may be wrong. Stages end if they are better than the vote by a standard error. The solution is
-    returned after all if they are worse.
+    standard error more may be wrong. If a weaker penalty is better by a standard error, psi has to bend more. If
+    neighbours get no row wrong, there is no noise to fit, and the weaker penalty is taken. Stages end if they are
+    better than the vote by a standard error. The better solution is returned after all if they are worse.
     """
-    solved, voted = preferred(split.solve(encoder, possible)), outvoted[split.held_out]
+    voted, share_outvoted = outvoted[split.held_out], split.share(outvoted)
+    ridges = RIDGES[1:] if share_outvoted <= ENOUGH else RIDGES
+    solutions = [preferred(attempts) for attempts in split.solve(encoder, possible, ridges)]
+    has_to_bend = gain(solutions[0].wrong, solutions[-1].wrong) >= 1
+    solved = solutions[-1] if has_to_bend else solutions[0]
     most = MOST_WRONG if gain(solved.wrong, voted) <= 1 else ENOUGH
-    is_close = solved.share_wrong - split.share(voted) <= most
-    if is_close and split.share(split.everywhere(solved.encoder)) - split.share(outvoted) <= ENOUGH:
+    is_close = solved.share_wrong - split.share(voted) <= most and not has_to_bend
+    if is_close and split.share(split.everywhere(solved.encoder)) - share_outvoted <= ENOUGH:
         return solved
     attempts = [split.train(encoder, shares, STAGES[0]) for shares in possible]  # from the solution it would be longer
     best = preferred(attempts)
@@ -160,16 +165,16 @@ class Split:
         measured = np.concatenate([held_out, np.flatnonzero(is_measured)])
         return cls(X, groups, targets(means, side), side, trained, held_out, measured, rng)
 
-    def solve(self, encoder: Encoder, possible: Sequence[Floats]) -> list[Attempt]:
-        """Fit copies of the default network by regression, one for each kind of shares; others stay as they are."""
+    def solve(self, encoder: Encoder, possible: Sequence[Floats], ridges: Sequence[float]) -> list[list[Attempt]]:
+        """Fit copies of the default network by regression, for each ridge and kind of shares; other encoders stay."""
         goals = [self._goals(shares) for shares in possible]
-        copies = [encoder.copy() for _ in possible]
+        copies: list[Sequence[Encoder]] = [[encoder.copy() for _ in possible]]
         if isinstance(encoder, ResidualMLP):
             rows = self.trained[self.rng.permutation(len(self.trained))[:SOLVED_ROWS]]
-            placed, new = encoder.copy(), self.held_out[:SOLVED_ROWS]
+            placed = encoder.copy()
             placed.place_hidden(self.X[rows], goals[-1][rows], self.rng)
-            copies = [placed.regressed(self.X[rows], G[rows], (self.X[new], G[new]), RIDGES) for G in goals]
-        return [self._attempt(*attempt) for attempt in zip(copies, possible, goals, strict=True)]
+            copies = [placed.regressed(self.X[rows], [G[rows] for G in goals], ridge) for ridge in ridges]
+        return [[self._attempt(*each) for each in zip(fitted, possible, goals, strict=True)] for fitted in copies]
 
     def train(self, encoder: Encoder, shares: Floats, n_steps: int) -> Attempt:
         """Train a copy of an encoder by steps of Adam on the mean of ||psi(x) - target||^2 / side^2."""

@@ -156,34 +156,28 @@ class ResidualMLP:
             b[...] = -bends / scale
             H /= scale
 
-    def regressed(self, X: Floats, G: Floats, new: tuple[Floats, Floats], ridges: Sequence[float]) -> Self:
-        """Return a copy with another last layer of g, and another P, so that psi(X) is as near to G as possible.
+    def regressed(self, X: Floats, goals: Sequence[Floats], ridge: float) -> list[Self]:
+        """Return a copy for each array of goals, with another last layer of g and another P: psi(X) is near the goals.
 
-        Ridge regression on the hidden units and the columns, which are scaled so that they are penalised equally. A
-        ridge is taken instead of the one before it if its error in `new` rows is smaller by a standard error.
+        Ridge regression on the units of the last hidden layer, the columns and a constant. Units and columns are
+        scaled, so that they are penalised equally.
         """
-        blocks, (X_new, G_new) = self._features(X), new
+        blocks = [self._layers(X)[-1], X, np.ones((len(X), 1), dtype=X.dtype)]
         scales = [max(float(np.sqrt(np.square(block).mean())), TINY) for block in blocks]
         scale = np.concatenate([np.full(block.shape[1], s, X.dtype) for block, s in zip(blocks, scales, strict=True)])
-        H, H_new = np.hstack(blocks) / scale, np.hstack(self._features(X_new)) / scale
-        gram, moments = (H.T @ H).astype(np.float64), (H.T @ (G - X @ self.skip)).astype(np.float64)
-        diagonal, best = np.diag_indices_from(gram), np.zeros(len(X_new))
-        for ridge in ridges:
-            ridged = gram.copy()
-            ridged[diagonal] += ridge * np.trace(gram) / len(gram)
-            found = solve(ridged, moments, assume_a="pos").astype(X.dtype)
-            errors = np.square(H_new @ found + X_new @ self.skip - G_new).sum(1)
-            gains = best - errors
-            if ridge == ridges[0] or gains.sum() > np.linalg.norm(gains):
-                best, solution = errors, found / scale[:, None]
-        solved, n_units = self.copy(), len(self.weights[-1])
-        solved.weights[-1][...], solved.biases[-1][...] = solution[:n_units], solution[-1]
-        solved.skip = self.skip + solution[n_units:-1]
-        return solved
+        H, linear = np.hstack(blocks) / scale, X @ self.skip
+        gram = (H.T @ H).astype(np.float64)
+        gram[np.diag_indices_from(gram)] += ridge * np.trace(gram) / len(gram)
+        moments = np.hstack([H.T @ (G - linear) for G in goals]).astype(np.float64)
+        solution = solve(gram, moments, assume_a="pos").astype(X.dtype) / scale[:, None]
+        return [self._shifted(part) for part in np.split(solution, len(goals), axis=1)]
 
-    def _features(self, X: Floats) -> list[Floats]:
-        """Return what psi is linear in: the units of the last hidden layer, the columns, and a constant."""
-        return [self._layers(X)[-1], X, np.ones((len(X), 1), dtype=X.dtype)]
+    def _shifted(self, solution: Floats) -> Self:
+        """Return a copy with the solution of a regression: the last weights of g, a change of P, the last biases."""
+        shifted, n_units = self.copy(), len(self.weights[-1])
+        shifted.weights[-1][...], shifted.biases[-1][...] = solution[:n_units], solution[-1]
+        shifted.skip = self.skip + solution[n_units:-1]
+        return shifted
 
 
 def _steep_pairs(X: Floats, G: Floats, n: int, rng: np.random.RandomState) -> tuple[Indices, Indices]:
