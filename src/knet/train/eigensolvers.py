@@ -11,6 +11,7 @@ from knet.arrays import Floats
 
 TOL = 1e-7  # length of L v - w v at which an eigenpair (w, v) counts as found
 TIGHT, MAX_RESTARTS = 1e-10, 20  # of ARPACK: relative error of an eigenvalue
+SPARE_VECTORS = 4  # of ARPACK, beyond two for each eigenpair: from a start near them, few are enough
 MAX_PRODUCTS = 150  # after that many products the solver stops, converged or not
 
 
@@ -28,8 +29,10 @@ def largest_from_start(M: Floats, start: Floats) -> tuple[Floats, Floats] | None
 
     It can miss some of several equal eigenvalues, those of separated groups. The trace of `start` is larger then.
     """
+    k = start.shape[1]
+    options = {"ncv": 2 * k + SPARE_VECTORS, "maxiter": MAX_RESTARTS, "tol": TIGHT}
     try:
-        values, vectors = eigsh(M, start.shape[1], which="LA", v0=start.sum(1), maxiter=MAX_RESTARTS, tol=TIGHT)
+        values, vectors = eigsh(M, k, which="LA", v0=start.sum(1), **options)
     except ArpackError:
         return None
     if values.sum() < (start * (M @ start)).sum() - TOL:
