@@ -103,23 +103,25 @@ def nearest_groups(Psi, groups):
 
 @pytest.mark.parametrize("make", HARD)
 def test_hard_partitions_are_followed(make):
-    X, y = prepared(*make(0))
-    encoder = encoder_of(X, max(X.shape[1] + 1, y.max()))
-    side = 3.0
-    before = encoder.theta.copy()
-    followed = follow(encoder, X, y, near_rows(X), side, np.random.RandomState(0))
-    np.testing.assert_array_equal(encoder.theta, before)  # another encoder is returned
-    Psi = followed.encoder(X)
-    centers, nearest, split = group_means(Psi, y), nearest_groups(Psi, y), followed.split
-    measured = cdist(Psi[split.held_out], group_means(Psi[split.measured], y[split.measured])).argmin(1)
-    np.testing.assert_array_equal(split.wrong(followed.encoder), measured != y[split.held_out])
-    np.testing.assert_array_equal(split.everywhere(followed.encoder), nearest != y)
-    np.testing.assert_array_equal(followed.wrong, split.wrong(followed.encoder))
-    assert followed.shares.shape == (len(X), y.max() + 1)
-    np.testing.assert_allclose(followed.shares.sum(1), 1)
+    side, agreements = 3.0, []
+    for seed in range(4):
+        X, y = prepared(*make(seed))
+        encoder = encoder_of(X, max(X.shape[1] + 1, y.max()))
+        before = encoder.theta.copy()
+        followed = follow(encoder, X, y, near_rows(X), side, np.random.RandomState(seed))
+        np.testing.assert_array_equal(encoder.theta, before)  # another encoder is returned
+        Psi = followed.encoder(X)
+        centers, nearest, split = group_means(Psi, y), nearest_groups(Psi, y), followed.split
+        measured = cdist(Psi[split.held_out], group_means(Psi[split.measured], y[split.measured])).argmin(1)
+        np.testing.assert_array_equal(split.wrong(followed.encoder), measured != y[split.held_out])
+        np.testing.assert_array_equal(split.everywhere(followed.encoder), nearest != y)
+        np.testing.assert_array_equal(followed.wrong, split.wrong(followed.encoder))
+        assert followed.shares.shape == (len(X), y.max() + 1)
+        np.testing.assert_allclose(followed.shares.sum(1), 1)
+        assert pdist(centers).min() > side / 3  # targets are one side apart
+        agreements.append(adjusted_rand_score(y, nearest))
     # Neighbours may correct labels where groups overlap: there, new rows are labelled no worse by averages.
-    assert adjusted_rand_score(y, nearest) > (0.75 if make is overlapping else 0.95)
-    assert pdist(centers).min() > side / 3  # targets are one side apart
+    assert np.mean(agreements) > (0.75 if make is overlapping else 0.95)
 
 
 def test_held_out_rows_are_measured_against_some_rows_of_each_group(rng):

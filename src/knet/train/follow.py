@@ -76,14 +76,14 @@ def _longest_that_gains(split: "Split", encoder: Encoder, possible: Sequence[Flo
 
     It is good enough if it gets hardly more rows wrong than a vote of their neighbours: rows that neighbours get wrong
     are at a border of the partition, which no network has to follow. Of the held-out rows, which are fewer, one
-    standard error more may be wrong. If a weaker penalty is better by a standard error, psi has to bend more. If
-    neighbours get no row wrong, there is no noise to fit, and the weaker penalty is taken. Stages end if they are
+    standard error more may be wrong. If a weaker penalty is better by more than a standard error, psi has to bend more.
+    If neighbours get no row wrong, there is no noise to fit, and the weaker penalty is taken. Stages end if they are
     better than the vote by a standard error. The better solution is returned after all if they are worse.
     """
     voted, share_outvoted = outvoted[split.held_out], split.share(outvoted)
     ridges = RIDGES[1:] if share_outvoted <= ENOUGH else RIDGES
     solutions = [preferred(attempts) for attempts in split.solve(encoder, possible, ridges)]
-    has_to_bend = gain(solutions[0].wrong, solutions[-1].wrong) >= 1
+    has_to_bend = gain(solutions[0].wrong, solutions[-1].wrong) > 1  # one row more or fewer says nothing
     solved = solutions[-1] if has_to_bend else solutions[0]
     most = MOST_WRONG if gain(solved.wrong, voted) <= 1 else ENOUGH
     is_close = solved.share_wrong - split.share(voted) <= most and not has_to_bend
