@@ -12,7 +12,7 @@ from knet.prepare.scaling import learn_scaling
 from knet.prepare.training_rows import prepare_rows
 from knet.start import candidates as candidates_module
 from knet.start import choice as starts_module
-from knet.start.candidates import METHODS, Pool
+from knet.start.candidates import METHODS, MIXTURES, Pool
 from knet.start.choice import _numbered_by_appearance, choose_from, choose_start
 from knet.start.columns import comparable_columns
 from knet.start.judge import Judge
@@ -207,12 +207,16 @@ def test_partitions_and_graphs_are_made_once(monkeypatch):
     judge = Judge(X, pool.near)
     for c in (4, 5, 4):
         choose_from(pool, judge, c)
-    assert len(calls) == 1  # numbers are compared on one graph
-    pool.ask([4])
-    for _ in range(2):
-        choose_from(pool, judge, 4)
     assert len(calls) == len(candidates_module.GRAPH_NEIGHBORS)
     assert pool.partition("k-means", 4) is pool.partition("k-means", 4)
+
+
+@pytest.mark.parametrize(("n_clusters", "compared"), [(4, ["full mixture from k-means"]), (16, [])])
+def test_comparisons_of_numbers_need_fewer_mixtures(n_clusters, compared):
+    pool = Pool(shapes(0)["blobs"][0], [n_clusters, n_clusters + 1], 0)
+    assert pool.methods(n_clusters)[1] == compared
+    pool.ask([n_clusters])
+    assert pool.methods(n_clusters)[1] == list(MIXTURES)
 
 
 def test_large_data_goes_through_samples(seed, monkeypatch):

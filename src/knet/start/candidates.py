@@ -115,8 +115,9 @@ class Pool:
         first, mixtures = list(FIRST_METHODS), list(MIXTURES)
         few = len(self.sample) < n_clusters * self.X.shape[1]  # groups have fewer rows than a full covariance columns
         if len(self.counts) > 1:
-            first = MANY_METHODS if n_clusters > MANY_CLUSTERS else SCAN_METHODS
-            mixtures = [] if n_clusters > MANY_CLUSTERS else [f"{'tied' if few else 'full'} mixture from k-means"]
+            mixtures = [f"{'tied' if few else 'full'} mixture from k-means"]
+            if n_clusters > MANY_CLUSTERS:
+                first, mixtures = MANY_METHODS, []
         if few:
             mixtures = [name for name in mixtures if name.startswith("tied")]
         return [name for name in first if name != "layout" or self.uses_layout], mixtures
@@ -193,6 +194,5 @@ MIXTURES: dict[str, Callable[[Pool, int], Labels]] = {  # they start from some o
         for kind in ("full", "tied")
     },
 }
-SCAN_METHODS = [name for name in FIRST_METHODS if name not in ("graph 5", "graph 20")]  # if numbers are compared
 MANY_METHODS = ["graph 10", "genie 0.3", "k-means", "layout"]
 METHODS = FIRST_METHODS | MIXTURES
