@@ -172,6 +172,24 @@ def test_the_penalty_is_weaker_where_groups_are_separated(seed, monkeypatch, dis
     assert tuple(ridges) == expected
 
 
+@pytest.mark.parametrize(("n_fewer", "needs_steps"), [(0, False), (1, False), (6, True)])
+def test_gradient_steps_follow_if_a_weaker_penalty_is_clearly_better(monkeypatch, n_fewer, needs_steps):
+    stages, solve, train = [], Split.solve, Split.train
+
+    def with_fewer_wrong(split, *args):
+        attempts = solve(split, *args)
+        wrong = np.arange(len(split.held_out)) < 10  # as many as a vote gets wrong
+        fewer = wrong & (np.arange(len(wrong)) >= n_fewer)
+        return [[replace(a, wrong=w) for a in each] for each, w in zip(attempts, (wrong, fewer), strict=True)]
+
+    monkeypatch.setattr(Split, "solve", with_fewer_wrong)
+    monkeypatch.setattr(Split, "train", lambda self, net, shares, n: stages.append(n) or train(self, net, shares, n))
+    values = np.random.default_rng(0).normal(size=(600, 2))
+    X, y = prepared(values, values[:, 0] + np.random.default_rng(1).normal(0, 0.5, 600) > 0)
+    follow(encoder_of(X, 3), X, y, near_rows(X), 2.0, np.random.RandomState(0))
+    assert bool(stages) == needs_steps
+
+
 def test_rows_are_held_out_of_every_group_with_enough_rows(seed):
     y = np.repeat([0, 1, 2], [50, 9, 4])
     X = np.random.default_rng(seed).normal(size=(63, 2))
